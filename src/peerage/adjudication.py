@@ -14,9 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from peerage.curation import append_to_each
-from peerage.errors import InputError, UsageError, shown
-from peerage.event_facts import is_over
-from peerage.events import Adjudicated, Commented, Renamed, Stored
+from peerage.errors import InputError, NotAllowedError, UsageError, shown
+from peerage.event_facts import decision_of, is_over
+from peerage.events import Adjudicated, Commented, Renamed, Stored, read_events
 from peerage.panel_probabilities import option_names
 from peerage.reviews.gold import is_by_person
 from peerage.reviews.rows import Rows
@@ -27,6 +27,7 @@ from peerage.view import fold
 
 MAX_COMMENT = 10_000
 MAX_TITLE = 200
+
 
 Sides = Literal["people", "people_models", "models"]
 SIDES: Mapping[Sides, str] = {
@@ -111,9 +112,18 @@ Clock = Callable[[], float]
 
 
 def record_decision(
-    store: Store, prefix: str, correct: Sequence[str], note: str, clock: Clock, by: str
+    store: Store,
+    prefix: str,
+    correct: Sequence[str],
+    note: str,
+    clock: Clock,
+    by: str,
+    is_admin: bool = True,
 ) -> Adjudicated:
-    """Record which answers of a session are correct; an empty list means that none is correct."""
+    """Record which answers of a session are correct; an empty list means that none is correct.
+
+    Only the author of an earlier decision, or an admin, can replace it.
+    """
     id_ = full_id(store, prefix)
     answers = _answers(store, id_)
     if unknown := sorted(set(correct) - set(answers)):
@@ -123,13 +133,29 @@ def record_decision(
         )
     chosen = tuple(name for name in answers if name in set(correct))
     fact = Adjudicated(chosen, tuple(answers), _text(note, MAX_COMMENT), by)
-    _append(store, id_, fact, clock)
+    _decide(store, id_, fact, clock, is_admin)
     return fact
 
 
-def take_back_decision(store: Store, prefix: str, clock: Clock, by: str) -> None:
-    """Record that a session no longer has a decision."""
-    _append(store, full_id(store, prefix), Adjudicated((), (), "", by), clock)
+def take_back_decision(
+    store: Store, prefix: str, clock: Clock, by: str, is_admin: bool = True
+) -> None:
+    """Record that a session no longer has a decision; its author or an admin can do so."""
+    _decide(store, full_id(store, prefix), Adjudicated((), (), "", by), clock, is_admin)
+
+
+def _decide(store: Store, id_: str, fact: Adjudicated, clock: Clock, is_admin: bool) -> None:
+    def check_author(_: str) -> Adjudicated:
+        earlier = decision_of(read_events(store.events(id_)))
+        if earlier is not None and earlier.by != fact.by and not is_admin:
+            raise NotAllowedError(
+                f"{shown(earlier.by)} has decided on session {id_}.",
+                hint="Only the author of a decision, or a token of scope 'admin', can change it.",
+            )
+        return fact
+
+    _check_over(store, id_)
+    append_to_each(store, [id_], check_author, clock)
 
 
 def comment(store: Store, prefix: str, text: str, clock: Clock, by: str) -> Commented:
@@ -164,6 +190,10 @@ def _answers(store: Store, id_: str) -> list[str]:
 
 
 def _append(store: Store, id_: str, fact: Stored, clock: Clock) -> None:
+    _check_over(store, id_)
+    append_to_each(store, [id_], lambda _: fact, clock)
+
+
+def _check_over(store: Store, id_: str) -> None:
     if not is_over(store.events(id_)):
         raise InputError(f"session {id_} is not over yet.", hint="Wait until it has ended.")
-    append_to_each(store, [id_], lambda _: fact, clock)

@@ -7,8 +7,10 @@ table. Boards, audits, lists and pages leave deleted data out, and a restoration
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from peerage.errors import InputError, NotFoundError, UsageError, how_many, shown
@@ -16,8 +18,16 @@ from peerage.event_facts import tags_of
 from peerage.events import Deleted, Restored, Stored, Tagged, read_events, stored_event
 from peerage.imports import check_again
 from peerage.reports.session_options import DeleteOptions, TagOptions
-from peerage.stores import Import, SessionTakenError, Store, full_id, full_season
+from peerage.stores import (
+    Import,
+    SessionTakenError,
+    Store,
+    StoredDocument,
+    full_id,
+    full_season,
+)
 
+PUBLISHED_FOLDER = "published folder"  # the kind of documents about folders with pages
 MAX_TRIES = 10  # attempts to append while other processes append
 MAX_TAGS = 50  # of one session
 MAX_TAG_CHARACTERS = 60
@@ -38,6 +48,7 @@ class DeletionPlan:
     sessions: tuple[str, ...]  # ids
     imports: tuple[Import, ...]
     n_already: int  # named sessions and imports that would not change
+    folders: tuple[str, ...] = ()  # published with these sessions and imports
 
     def words(self) -> str:
         """Return a summary such as `3 sessions and 1 imported table`."""
@@ -52,6 +63,7 @@ class DeletionPlan:
             "sessions": list(self.sessions),
             "imports": [asdict(entry) for entry in self.imports],
             "already": self.n_already,
+            "publish_again": list(self.folders),
         }
 
 
@@ -73,7 +85,29 @@ def plan_deletion(store: Store, options: DeleteOptions) -> DeletionPlan:
     sessions = tuple(id_ for id_ in unique if (id_ in deleted) == options.undo)
     imports = tuple(one for one in entries if (one.deleted_at is not None) == options.undo)
     n_already = len(unique) - len(sessions) + len(entries) - len(imports)
-    return DeletionPlan(options.undo, sessions, imports, n_already)
+    folders = () if options.undo else _folders_with(store, sessions, bool(imports))
+    return DeletionPlan(options.undo, sessions, imports, n_already, folders)
+
+
+def note_folder(store: Store, folder: Path, kind: str, of: str, at: float) -> None:
+    """Note that pages were written to a folder: of a session, a season, or the whole board."""
+    body = {"kind": kind, "of": of}
+    store.put_document(StoredDocument(PUBLISHED_FOLDER, str(folder.absolute()), at, "", body))
+
+
+def _folders_with(store: Store, sessions: Sequence[str], has_imports: bool) -> tuple[str, ...]:
+    """Return the folders to which pages of these sessions, or of imported tables, were written."""
+    written = store.documents(PUBLISHED_FOLDER)
+    chosen = set(sessions)
+    entries = [one for one in store.sessions(deleted=None) if one.id in chosen] if written else []
+    folders = []
+    for folder in written:
+        kind, of = folder.body["kind"], folder.body["of"]
+        seen = [one for one in entries if (one.finished_at or math.inf) <= folder.at]
+        in_it = [one for one in seen if kind == "board" or of in (one.id, one.season)]
+        if in_it or (has_imports and kind == "board"):
+            folders.append(folder.name)
+    return tuple(folders)
 
 
 def delete(

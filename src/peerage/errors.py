@@ -59,6 +59,10 @@ class NotFoundError(InputError):
     """The store has nothing with that name or id."""
 
 
+class NotAllowedError(PeerageError):
+    """The caller of a request may not do this."""
+
+
 class UnreadableError(InputError):
     """A stored session holds an event that cannot be read; other sessions are not affected."""
 

@@ -20,7 +20,14 @@ from pydantic import Field
 
 from peerage import config
 from peerage.dry_runs import SeasonEstimate, estimate_season
-from peerage.errors import InputError, NotFoundError, PeerageError, UsageError, shown
+from peerage.errors import (
+    InputError,
+    NotAllowedError,
+    NotFoundError,
+    PeerageError,
+    UsageError,
+    shown,
+)
 from peerage.imports.prompt_files import read_row, row_document
 from peerage.panel import Council
 from peerage.panels import CONFIGURED, panel_settings
@@ -28,13 +35,14 @@ from peerage.rejudging import Rejudging, estimate_rejudging, rejudge, report_rej
 from peerage.reports.options import Options
 from peerage.reports.session_options import ClientOptions, RejudgeOptions
 from peerage.season import OrderedPrompts, Progress, Season, SeasonPrompt, season_cost
-from peerage.service import NotAllowedError, Service, asking_token
+from peerage.service import SEASON_PLAN as KIND
+from peerage.service import Service, asking_token, check_own_name
 from peerage.stores import SessionEntry, Store, StoredDocument, full_season
 from peerage.tasks import end
 
 log = logging.getLogger(__name__)
 
-KIND, PROMPTS, NAMES = "season", "prompts", "season name"
+PROMPTS, NAMES = "prompts", "season name"
 MAX_PROMPTS = 20_000
 MAX_AT_ONCE = 4  # seasons that run on one server
 N_ESTIMATED = 200  # most prompts in a dry run; of a longer list it takes every n-th
@@ -210,9 +218,20 @@ class SeasonHost:
         await self.service.read(self.service.store.put_document, prompts)
         return await self.service.read(_keep, self.service.store, plan)
 
+    async def _own_plan(self, id: str) -> SeasonPlan:
+        """Return the plan of a season that the current token may change."""
+        plan = await self.service.read(find_plan, self.service.store, id)
+        check_own_name(f"season {plan.name}", plan.by)
+        return plan
+
+    async def rename(self, id: str, name: str, by: str) -> SeasonPlan:
+        """Give a season another name."""
+        await self._own_plan(id)
+        return await self.service.read(rename_season, self.service.store, id, name, by)
+
     async def change(self, id: str, options: SeasonOptions) -> SeasonPlan:
         """Change the options of a season; after its start, panel, rubric and verdict stay."""
-        plan = await self.service.read(find_plan, self.service.store, id)
+        plan = await self._own_plan(id)
         fixed = ("panel", "rubric", "verdict")
         if plan.state != "draft":
             fixed_values = {name: getattr(plan.options, name) for name in fixed}
@@ -225,7 +244,7 @@ class SeasonHost:
     async def add_prompt(self, id: str, row: SeasonPrompt) -> SeasonPlan:
         """Add one prompt to a season; a finished season can then continue."""
         store = self.service.store
-        plan = await self.service.read(find_plan, store, id)
+        plan = await self._own_plan(id)
         if id in self.running:
             raise UsageError("this season is running.", hint="Pause it first.")
         prompts = await self.service.read(stored_prompts, store, plan)
@@ -282,7 +301,7 @@ class SeasonHost:
         """Start the remaining sessions of a season; other servers may run some of them too."""
         service, store = self.service, self.service.store
         _refuse_budgets("run a season")
-        plan = await service.read(find_plan, store, id)
+        plan = await self._own_plan(id)
         if plan.id in self.running:
             return plan
         if len(self.running) >= MAX_AT_ONCE:
@@ -337,7 +356,7 @@ class SeasonHost:
 
     async def pause(self, id: str) -> SeasonPlan:
         """Start no more sessions of a season; those that are running go on to their end."""
-        plan = await self.service.read(find_plan, self.service.store, id)
+        plan = await self._own_plan(id)
         running = self.running.get(plan.id)
         if running is None:
             if plan.state == "running":  # on another server, or on one that has stopped
@@ -451,6 +470,8 @@ async def rejudge_season(service: Service, options: RejudgeOptions) -> Rejudging
     if options.dry_run:
         return await service.read(lambda: asyncio.run(estimate_rejudging(council, options)))
     _refuse_budgets("have a season judged again")
+    plan = await service.read(find_plan, service.store, options.season)
+    check_own_name(f"season {plan.name}", plan.by)
     async with _keep_open(council):
         return await rejudge(council, options, service.clock)
 

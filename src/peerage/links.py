@@ -11,9 +11,11 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
+from peerage.config import Settings
 from peerage.errors import UsageError, meant, shown
+from peerage.members import check_not_barred, check_person_name, persons
 from peerage.stores import AccessToken, Link, Store
-from peerage.tokens import Scope, hash_token, is_login, make_token
+from peerage.tokens import Scope, hash_token, make_token
 
 INVITATION, PUBLISHED = "invitation", "published"
 ID_BYTES, SECRET_BYTES = 4, 24
@@ -64,32 +66,33 @@ def find_link(text: str, links: Iterable[Link], now: float) -> Link | None:
 # -- invitations -----------------------------------------------------------------------------------
 
 
-def invitation(role: str, name: str = "") -> dict[str, Any]:
+def invitation(store: Store, configured: Settings, role: str, name: str = "") -> dict[str, Any]:
     """Return the body of an invitation: a role, and a name if it is for one person."""
     if role not in SCOPES_BY_ROLE:
         raise UsageError(f"there is no role {shown(role)}.", hint=meant(role, get_args(Role)))
-    return {"role": role, "name": name.strip()}
+    if name := name.strip():
+        check_not_barred(store, name)
+        check_person_name(store, configured, name, is_new=False)
+    return {"role": role, "name": name}
 
 
 def accept(
-    store: Store, link: Link, name: str, seats: Iterable[str], now: float
+    store: Store, configured: Settings, link: Link, name: str, now: float
 ) -> AccessToken | None:
     """Use an invitation; return the token of the person, or None if no use is left.
 
     Every use of an invitation for one person returns the same person's token.
     """
-    name = link.body["name"] or name.strip()
-    tokens = [one for one in store.tokens() if not is_login(one) and one.revoked_at is None]
+    chosen = link.body["name"]
+    name = chosen or name.strip()
     scopes = SCOPES_BY_ROLE[link.body["role"]]
-    same = [one for one in tokens if one.name.casefold() == name.casefold()]
-    own = [one for one in same if link.body["name"] and set(one.scopes) == set(scopes)]
+    if not name:
+        raise UsageError("a name is missing.", hint="Reviews show the name: choose one.")
+    same = [one for one in persons(store) if one.revoked_at is None and one.name == name]
+    own = [one for one in same if chosen and set(one.scopes) == set(scopes)]
     if not own:
-        taken = bool(same) or name.casefold() in {seat.casefold() for seat in seats}
-        if taken or not name:
-            raise UsageError(
-                f"the name {shown(name)} is already used." if name else "a name is missing.",
-                hint="Reviews show the name: choose another.",
-            )
+        check_not_barred(store, name)
+        check_person_name(store, configured, name, is_new=bool(same) or not chosen)
     _, token = make_token(name, scopes, now)  # checks the name before a use is counted
     if not store.use_link(link.id, now):
         return None

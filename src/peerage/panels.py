@@ -1,21 +1,23 @@
 """Named panels: seats that people set up in a browser, stored in addition to `peerage.toml`.
 
 The panel of the configuration always exists and cannot be changed here. A seat never contains a
-key; it names the variable that holds the key, and a vendor's key is sent only to that vendor.
+key; it names the variable that holds the key, which is sent only to its vendor, or to the host for
+which the configuration names it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from peerage import config
 from peerage.config import KEY_NAMES, OPENAI_URL, Settings
 from peerage.config.settings import SeatTable
+from peerage.config.trust import INSIDE, origin_of, vendors_at
 from peerage.errors import ConfigError, NotFoundError, UsageError, shown
-from peerage.hosts import is_host_of
+from peerage.hosts import without_password
 from peerage.panel import Council
 from peerage.providers import providers
 from peerage.stores import Store, StoredDocument
@@ -23,7 +25,6 @@ from peerage.stores import Store, StoredDocument
 CONFIGURED = "configuration"  # the panel that the file, environment and flags define
 KIND, SETTING, IN_USE = "panel", "setting", "panel in use"
 NAME = re.compile(r"[^/?#\x00-\x1f\x7f]{1,60}")
-KEY_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}_(API_KEY|KEY|TOKEN)")
 FROM_FILES = ("replay", "command")  # providers that read files or run programs of the server
 MAX_SEATS = 100
 
@@ -88,10 +89,13 @@ def panel_in_use(store: Store, configured: Settings) -> str:
 
 
 def panel_settings(store: Store, configured: Settings, name: str) -> Settings:
-    """Return the settings with the seats of a panel."""
+    """Return the settings with the seats of a panel; refuse a seat that may not be used here."""
     if name == CONFIGURED:
         return configured
-    return config.with_panel(configured, find_panel(store, configured, name).seats)
+    seats = find_panel(store, configured, name).seats
+    for seat in seats:  # it may have been stored under another configuration
+        check_seat_source(seat, configured)
+    return config.with_panel(configured, seats)
 
 
 def save_panel(
@@ -116,7 +120,11 @@ def save_panel(
 
 
 def check_seat_source(seat: SeatTable, configured: Settings) -> None:
-    """Raise an error for a seat that would read files, run programs, or leak a key."""
+    """Raise an error for a seat that would read files, run programs, or call a host of its own.
+
+    It may call this machine, a vendor, and a host of the configuration. A variable goes only to
+    its vendor, or to a host for which the configuration names it.
+    """
     place = f"seat {seat.name}"
     if seat.provider in FROM_FILES or seat.provider not in providers.names():
         known = ", ".join(name for name in providers.names() if name not in FROM_FILES)
@@ -125,26 +133,29 @@ def check_seat_source(seat: SeatTable, configured: Settings) -> None:
             place=place,
             hint=f"Known: {known}.",
         )
-    if not seat.api_key_env:
+    if seat.provider in INSIDE:
+        if seat.options.get("weights"):
+            message = "a panel in the store cannot name a file of weights."
+            raise ConfigError(message, place=place, hint="Name it in peerage.toml.")
         return
-    address = urlsplit(seat.base_url or OPENAI_URL)
-    host = address.hostname or ""
-    vendors = [vendor for vendor, names in KEY_NAMES.items() if seat.api_key_env in names]
-    same = [one for one in configured.seat if one.api_key_env == seat.api_key_env]
-    if same and all(urlsplit(one.base_url or OPENAI_URL).hostname == host for one in same):
-        return
-    of_vendor = any(is_host_of(host, vendor) for vendor in vendors)
-    if (vendors and not (of_vendor and address.scheme == "https")) or (same and not vendors):
+    url = seat.base_url or OPENAI_URL
+    address, is_near = origin_of(url)
+    named = [one for one in configured.seat if origin_of(one.base_url or OPENAI_URL)[0] == address]
+    lines = f"base_url = {json.dumps(without_password(url))}"
+    if not (is_near or named or vendors_at(url)):
         raise ConfigError(
-            f"the key in {seat.api_key_env} may not be sent to {host}.",
+            f"a panel in the store cannot call {shown(without_password(address))}.",
             place=place,
-            hint="A key is only sent to its own host. Name another variable.",
+            hint=f"To allow it, an operator adds a [[seat]] with {lines} to peerage.toml.",
         )
-    if not KEY_VARIABLE.fullmatch(seat.api_key_env):
+    variable = config.key_name(seat.seat)
+    of_vendor = any(variable in KEY_NAMES[vendor] for vendor in vendors_at(url))
+    if variable and not of_vendor and variable not in {config.key_name(one.seat) for one in named}:
         raise ConfigError(
-            f"{shown(seat.api_key_env)} is not a valid name for a key's variable.",
+            f"the key in {shown(variable)} may not be sent to {shown(without_password(address))}.",
             place=place,
-            hint="Such a name ends in _API_KEY, _KEY or _TOKEN. Keys are set in the environment.",
+            hint="A key is only sent to its vendor. To allow it, an operator adds a [[seat]] with "
+            f"{lines} and api_key_env = {json.dumps(variable)} to peerage.toml.",
         )
 
 
@@ -157,13 +168,21 @@ def remove_panel(store: Store, name: str) -> None:
 def endpoints(store: Store, configured: Settings) -> list[tuple[str, str]]:
     """Return the addresses that can list models, each with its key's variable.
 
-    They are those of existing seats, and of vendors whose key is set.
+    They are those of existing seats that may be used, and of vendors whose key is set.
     """
     key_by_url: dict[str, str] = {}
     for panel in list_panels(store, configured):
         for seat in panel.seats:
-            if seat.provider == "openai":
+            if seat.provider == "openai" and _is_usable(seat, configured):
                 key_by_url.setdefault(seat.base_url or OPENAI_URL, config.key_name(seat.seat))
     for vendor in config.default_seats():
         key_by_url.setdefault(vendor["base_url"], vendor["api_key_env"])
     return sorted(key_by_url.items())
+
+
+def _is_usable(seat: SeatTable, configured: Settings) -> bool:
+    try:
+        check_seat_source(seat, configured)
+    except ConfigError:
+        return False
+    return True

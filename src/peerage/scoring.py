@@ -28,8 +28,8 @@ from peerage.council.safety import looks_like_a_refusal, safety_metadata, screen
 from peerage.errors import UsageError, few, how_many
 from peerage.events import Opened
 from peerage.findings import Audit
+from peerage.names import alike, is_reserved
 from peerage.notebooks import Tabular
-from peerage.reviews.flags import alike
 from peerage.rules import rules
 from peerage.rules.marks import refuse_without_marks
 from peerage.types import (
@@ -266,6 +266,7 @@ def score_session(
     flags += [f"no_votes:{score.model}" for score in scores if not score.votes]
     names = (*session.candidates, *(ballot.reviewer for ballot in session.ballots))
     flags += [f"names_alike:{' and '.join(map(repr, group))}" for group in alike(names)]
+    flags += [f"names_reserved:{name!r}" for name in session.candidates if is_reserved(name)]
     declined = [r.model for r in session.responses if looks_like_a_refusal(r.written)]
     flags += [f"looks_like_a_refusal:{name}" for name in declined]
     flags += [f"truncated:{r.model}" for r in session.responses if r.truncated]

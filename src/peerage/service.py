@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import unicodedata
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from peerage.bills import CallMade, billed_calls, total_cost
 from peerage.dry_runs import SessionEstimate
-from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
+from peerage.errors import (
+    BudgetError,
+    ConfigError,
+    NotAllowedError,
+    NotFoundError,
+    PeerageError,
+    shown,
+)
 from peerage.event_facts import opening_of
 from peerage.events import (
     KIND_BY_TYPE,
@@ -33,6 +39,7 @@ from peerage.events import (
     read_events,
     stored_event,
 )
+from peerage.names import look_alike
 from peerage.panel import BegunSession, Council
 from peerage.panels import IN_USE, SETTING, find_panel, list_panels, panel_in_use, panel_settings
 from peerage.providers.calling import Caller
@@ -62,6 +69,7 @@ OPENED, ASKED, FINISHED = (KIND_BY_TYPE[one] for one in (Opened, Asked, Finished
 MAX_RUNNING = 64  # sessions at a time
 MAX_QUEUED = 256  # sessions that wait
 GRACE_S = 30.0  # time for running sessions to end when the service closes
+SEASON_PLAN = "season"  # the kind of documents with the plans of seasons
 SERVER = "serve"  # owner in the leases of servers
 LOOK_EVERY_LEASES = 0.5  # lease lengths between two searches for abandoned sessions
 POLL_S = 0.5  # between two reads of a session that another process runs
@@ -86,10 +94,6 @@ class BusyError(PeerageError):
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message, hint=f"Try again in {retry_after_s:.0f} s.")
         self.retry_after_s = retry_after_s
-
-
-class NotAllowedError(PeerageError):
-    """The token of this request may not do this."""
 
 
 class NoVerdictError(PeerageError):
@@ -240,11 +244,11 @@ class Service:
         """Raise an error for given answers named like a seat: they would count as the seat's."""
         if token is None or "admin" in allowed_actions(token):
             return
-        seats = {_alike(seat.name): seat.name for seat in self.settings.seats}
+        seats = [seat.name for seat in self.settings.seats]
         for name in request.answers or {}:
-            if _alike(name) in seats:
+            if seat := look_alike(name, seats):
                 raise NotAllowedError(
-                    f"{shown(seats[_alike(name)])} is a seat of this panel, so an answer that you"
+                    f"{shown(seat)} is a seat of this panel, so an answer that you"
                     " supply cannot have its name.",
                     hint="Give the answer another name, or use a token of scope 'admin'.",
                 )
@@ -311,9 +315,16 @@ class Service:
 
         Running sessions end with the seats they have.
         """
+        is_stored = name is None
         if name is None:
             name = await self.read(panel_in_use, self.store, self.configured)
-        settings = await self.read(panel_settings, self.store, self.configured, name)
+        try:
+            settings = await self.read(panel_settings, self.store, self.configured, name)
+        except ConfigError as error:
+            if not is_stored:
+                raise
+            log.error("panel %s is not used: %s", name, error)
+            settings = self.configured
         if settings.seat == self.settings.seat:
             return
         council = Council(settings, store=self.store, needs_seats=False)
@@ -403,20 +414,23 @@ class Service:
             yield events
 
     async def cancel(self, id: str) -> bool:
-        """Cancel a session and record it in its log; return False if it does not run here.
+        """Cancel a session and record it in its log; return False if it does not run here."""
+        if id in self._hosted:
+            await self.check_own_session(id)
+        return await self._end(id)
 
-        A token may cancel its own sessions; only scope admin may cancel those of others.
+    async def check_own_session(self, prefix: str) -> None:
+        """Refuse a token to change a session that its owner did not start, unless it is an admin's.
+
+        A person's later tokens own what the earlier ones started.
         """
         token = asking_token.get()
-        if id in self._hosted and token is not None and "admin" not in allowed_actions(token):
-            opened = opening_of(await self.read(self.store.events, id))
-            if opened.by != token.id:
-                raise NotAllowedError(
-                    f"session {id} was not started with this token.",
-                    hint="Only the token that started it, or a token of scope 'admin', can "
-                    "cancel it.",
-                )
-        return await self._end(id)
+        if token is None or "admin" in allowed_actions(token):
+            return
+        id_ = await self.full_id(prefix)
+        opened = opening_of(await self.read(self.store.events, id_))
+        if not await self.read(_is_own, self.store, opened, token.name):
+            raise _not_own(f"session {id_}")
 
     async def _end(self, id: str) -> bool:
         hosted = self._hosted.get(id)
@@ -550,9 +564,26 @@ async def _follow(
         raise hosted.failure.with_traceback(None)  # a separate traceback for each watcher
 
 
-def _alike(name: str) -> str:
-    """Return a normalised name, equal for names that look the same."""
-    return unicodedata.normalize("NFKC", name).casefold().strip()
+def _is_own(store: Store, opened: Opened, name: str) -> bool:
+    """Return whether a person started a session, or the season that it belongs to."""
+    if opened.by in {one.id for one in store.tokens() if one.name == name}:
+        return True
+    plans = store.documents(SEASON_PLAN) if opened.season else []
+    return any(one.who == name and one.body["season"] == opened.season for one in plans)
+
+
+def check_own_name(what: str, name: str) -> None:
+    """Refuse the current token to change what a person of this name made, unless it may."""
+    token = asking_token.get()
+    if token is not None and token.name != name and "admin" not in allowed_actions(token):
+        raise _not_own(what)
+
+
+def _not_own(what: str) -> NotAllowedError:
+    return NotAllowedError(
+        f"{what} was not started with this token.",
+        hint="Only the person who started it, or a token of scope 'admin', can change it.",
+    )
 
 
 def is_finished(event: Event) -> bool:

@@ -8,7 +8,8 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
-from peerage.errors import UsageError, meant
+from peerage.errors import UsageError, meant, shown
+from peerage.names import is_reserved
 from peerage.stores import AccessToken
 from peerage.types import MAX_NUMBER
 
@@ -48,6 +49,8 @@ def make_token(
             f"a token needs a name of at most {MAX_NAME_CHARACTERS} characters on one line.",
             hint="The name is shown with the person's reviews.",
         )
+    if is_reserved(name):
+        raise UsageError(f"the name {shown(name)} is reserved.", hint="Choose another name.")
     if rate is not None and not 0 < rate <= MAX_NUMBER:
         raise UsageError(
             f"the rate cannot be {rate:g} requests a minute.",

@@ -143,6 +143,9 @@ ASKED = {
     seat(provider="replay", options={}).replace("{}", '{ store = "postgresql://evil.test/x" }'): (
         "use the store postgresql://evil.test"
     ),
+    '[server]\ncors_origins = ["https://app.test"]': (
+        "let pages of https://app.test use the server"
+    ),
     '[council]\nmoderator = "stranger"': "use the plug-in moderator stranger",
     '[oidc]\nissuer = "https://evil.test"\nclient_secret_env = "A_SECRET"': (
         "let people log in at https://evil.test with the value of A_SECRET"

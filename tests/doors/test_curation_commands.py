@@ -45,6 +45,19 @@ def test_a_pipe_needs_yes_and_says_what_would_be_deleted(peerage, season):
     assert listed(peerage) == ids
 
 
+def test_a_deletion_names_the_folders_that_were_published_with_the_session(
+    peerage, season, tmp_path
+):
+    first, second, _ = listed(peerage)
+    assert peerage("publish", "one", "--session", first, *season).returncode == 0
+    assert peerage("publish", "all", *season).returncode == 0
+    done = document(peerage("delete", second, "--yes", "--json", *season))
+    assert done["publish_again"] == [str(tmp_path / "all")]
+    said = peerage("delete", first, "--yes", *season).stdout
+    assert all(f"{tmp_path / name} was published with it" in said for name in ("one", "all"))
+    assert document(peerage("delete", first, "--undo", "--json"))["publish_again"] == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("answer", "left"), [("y", 2), ("", 3)])
 def test_a_person_on_a_terminal_is_asked(peerage, season, tmp_path, answer, left):

@@ -126,9 +126,28 @@ def test_a_token_is_shown_once_and_can_be_revoked(peerage, tmp_path):
     assert (again.returncode, "no token" in again.stderr) == (2, True)
     (tmp_path / "peerage.toml").write_text('[[seat]]\nname = "able"\nprovider = "simulated"\n')
     seat = peerage("token", "create", "--scope", "review", "--name", "able")
-    assert (seat.returncode, "is the name of a seat" in seat.stderr) == (2, True)
+    assert (seat.returncode, "is already used" in seat.stderr) == (2, True)
     wrong = peerage("token", "create", "--scope", "everything", "--name", "Ada")
     assert wrong.returncode == 2
+
+
+def test_a_revoked_person_is_allowed_again_by_name(peerage):
+    peerage("token", "create", "--scope", "review", "--name", "Ada")
+    (listed,) = json.loads(peerage("token", "list", "--json").stdout)["tokens"]
+    nobody = peerage("token", "allow", "Ada")
+    assert (nobody.returncode, "no person called" in nobody.stderr) == (2, True)
+    peerage("token", "revoke", listed["id"])
+    allowed = peerage("token", "allow", "Ada", "--json")
+    assert json.loads(allowed.stdout) == {"allowed": "Ada"}
+
+
+@pytest.mark.parametrize("name", ["Аda", "ａｄａ", "A\u200bda", "local", "chair:ann", "Person 3"])
+def test_a_token_has_no_name_that_looks_like_another_or_is_reserved(peerage, name):
+    peerage("token", "create", "--scope", "review", "--name", "Ada")
+    refused = peerage("token", "create", "--scope", "review", "--name", name)
+    assert refused.returncode == 2
+    assert "looks like" in refused.stderr or "is reserved" in refused.stderr
+    assert peerage("token", "create", "--scope", "run", "--name", "Ada").returncode == 0
 
 
 def test_a_body_does_not_wait_behind_its_headers():

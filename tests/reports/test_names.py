@@ -6,7 +6,7 @@ import pytest
 
 import peerage
 from peerage.imports import take
-from peerage.reviews.flags import alike
+from peerage.names import alike
 from peerage.stores import open_store
 
 PADDED = [
@@ -103,6 +103,30 @@ def test_a_name_that_differs_only_in_blanks_or_case_is_flagged_wherever_a_table_
 def test_names_that_differ_in_more_are_not_alike():
     assert alike(["gpt-4", "gpt-5", "gpt4", "GPT 5"]) == []
     assert alike(["gpt 4", "GPT  4", "gpt4", "x"]) == [("GPT  4", "gpt 4", "gpt4")]
+
+
+@pytest.mark.parametrize(
+    "other", ["\u0412", "\uff22", "B\u200b", "\u200dB", "\u0392", "B\ufe0f", "\U0001d401"]
+)
+def test_names_that_are_drawn_alike_are_alike_in_every_script(other):
+    assert alike(["B", other]) == [tuple(sorted(("B", other)))]
+    spelt = {"a": "a", "b": "B", "c": other}
+    rows = [{**row, "candidate": spelt[row["candidate"]]} for row in PLAIN]
+    assert any(flag.startswith("names_alike:1") for flag in peerage.board_models(rows).flags)
+
+
+def test_cases_of_one_script_are_alike_also_where_only_one_case_looks_like_latin():
+    assert alike(["\u0410\u041d\u041d\u0410", "\u0430\u043d\u043d\u0430"]) != []
+    assert alike(["\u0436\u0443\u043a", "zuk"]) == []
+
+
+def test_a_candidate_with_a_reserved_name_is_flagged_on_boards_and_imports(tmp_path):
+    rows = [{**row, "candidate": row["candidate"].replace("a", "chair:a")} for row in PLAIN]
+    assert "names_reserved:1: 'chair:a'" in peerage.board_models(rows).flags
+    store = open_store(f"sqlite:///{tmp_path}/s.db")
+    imported = take(store, as_file(rows, tmp_path / "r.csv"), "reviews", lambda: 1.8e9)
+    assert "names_reserved:1: 'chair:a'" in imported.flags
+    assert not any("names_reserved" in flag for flag in peerage.board_models(PLAIN).flags)
 
 
 # -- what other tools call their columns -----------------------------------------------------------

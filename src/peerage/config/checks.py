@@ -6,7 +6,6 @@ import copy
 import itertools
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import entry_points
@@ -30,6 +29,7 @@ from peerage.errors import (
     meant,
     shown,
 )
+from peerage.names import is_reserved, keys_of
 from peerage.types import DECISIONS, MAX_LABELS
 
 NEVER_SHOWN = frozenset({"store", "api_key_env", "base_url", "options"})
@@ -235,14 +235,18 @@ def _check_keys(settings: Settings) -> Iterator[Problem]:
 
 
 def _check_seats(settings: Settings) -> Iterator[Problem]:
-    first_by_name: dict[str, int] = {}
+    first_by_key: dict[str, int] = {}
     for index, seat in enumerate(settings.seat):
         for problem in _check_seat(seat):
             yield replace(problem, at=("seat", index, *problem.at))
-        alike = unicodedata.normalize("NFKC", seat.name).casefold()
-        first = first_by_name.setdefault(alike, index)
+        if is_reserved(seat.name):
+            message = f"the name {shown(seat.name)} is reserved."
+            yield Problem(message, "Give the seat another name.", ("seat", index, "name"))
+        first = min([first_by_key.setdefault(key, index) for key in keys_of(seat.name)])
         if first != index:
             message = f"the name {shown(seat.name)} is already used by [[seat]] {first + 1}."
+            if seat.name.casefold() != (other := settings.seat[first].name).casefold():
+                message = f"the name {shown(seat.name)} looks like {shown(other)}."
             hint = "Give each seat its own name; upper and lower case count as the same."
             yield Problem(message, hint, ("seat", index, "name"))
     if settings.seat and all(set(seat.roles) == {"chair"} for seat in settings.seat):

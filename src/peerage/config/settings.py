@@ -411,10 +411,11 @@ class BatchSettings(Table):
 
 
 class ServerSettings(Table):
-    """How the server treats short calls of chat clients, such as those for titles and tags."""
+    """How the server treats short calls of chat clients, and pages of other sites."""
 
     quick_seat: Name | None = None  # answers short calls; None: the first seat that answers
     short_calls: Literal["quick", "council"] = "quick"  # "council": each call becomes a session
+    cors_origins: Annotated[tuple[Line, ...], AS_LIST] = ()  # other sites whose pages may use it
 
 
 @dataclass(frozen=True, slots=True)

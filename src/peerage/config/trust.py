@@ -27,7 +27,7 @@ from peerage.hosts import KEY_NAMES, OPENAI_URL, is_host_of, is_this_machine, wi
 from peerage.text import visible
 from peerage.types import DECISIONS
 
-Kind = Literal["command", "host", "login", "plug-in", "store"]
+Kind = Literal["command", "host", "login", "plug-in", "site", "store"]
 
 ALLOW = "To allow it in this folder: peerage trust. To use another file: --config FILE."
 HTTP_PROVIDERS = ("openai", DECISIONS)
@@ -70,6 +70,7 @@ SENTENCES: Mapping[Kind, str] = {
     "host": "call {}",
     "login": "let people log in at {}",
     "plug-in": "use the plug-in {}",
+    "site": "let pages of {} use the server",
     "store": "use the store {}",
 }
 
@@ -101,9 +102,14 @@ def _of_moderator(settings: Settings) -> Iterator[Permission]:
 def _of_login(settings: Settings) -> Iterator[Permission]:
     if settings.oidc.issuer:
         secret = settings.oidc.client_secret_env
-        address, is_near = _origin(settings.oidc.issuer)
+        address, is_near = origin_of(settings.oidc.issuer)
         if not is_near:
             yield Permission("login", (address,), (secret,) if secret else ())
+
+
+def _of_sites(settings: Settings) -> Iterator[Permission]:
+    for origin in settings.server.cors_origins:
+        yield Permission("site", (origin,))
 
 
 def _of_seats(settings: Settings) -> Iterator[Permission]:
@@ -114,9 +120,9 @@ def _of_seats(settings: Settings) -> Iterator[Permission]:
             yield from _store_permissions(str(seat.options.get("store", "")))
         elif seat.provider in HTTP_PROVIDERS:
             if not is_own_address(seat):
-                yield Permission("host", (_origin(seat.base_url)[0],), _variables(seat))
+                yield Permission("host", (origin_of(seat.base_url)[0],), _variables(seat))
         elif seat.provider not in INSIDE:  # of another package, with options only that knows
-            words = [seat.provider, _origin(seat.base_url)[0] if seat.base_url else ""]
+            words = [seat.provider, origin_of(seat.base_url)[0] if seat.base_url else ""]
             words.append(json.dumps(dict(seat.options), sort_keys=True) if seat.options else "")
             yield Permission("plug-in", ("provider", *filter(None, words)), _variables(seat))
 
@@ -130,6 +136,7 @@ KEYS: Mapping[str, Find | None] = {
     "council.moderator": _of_moderator,
     "oidc.issuer": _of_login,
     "oidc.client_secret_env": _of_login,
+    "server.cors_origins": _of_sites,
     **dict.fromkeys(
         (
             *("seat.provider", "seat.base_url", "seat.api_key_env", "seat.command"),
@@ -179,16 +186,23 @@ def is_own_address(seat: SeatTable) -> bool:
     if is_this_machine(host):
         return True
     owners = [vendor for vendor, names in KEY_NAMES.items() if seat.api_key_env in names]
-    vendors = [vendor for vendor in KEY_NAMES if is_host_of(host, vendor)]
-    is_safe = address["scheme"].lower() == "https" and bool(vendors)
-    return is_safe and (not owners or not set(vendors).isdisjoint(owners))
+    vendors = vendors_at(seat.base_url or OPENAI_URL)
+    return bool(vendors) and (not owners or not set(vendors).isdisjoint(owners))
+
+
+def vendors_at(url: str) -> list[str]:
+    """Return the vendors whose host an https address names."""
+    address = ADDRESS.fullmatch(url)
+    if address is None or address["scheme"].lower() != "https":
+        return []
+    return [vendor for vendor in KEY_NAMES if is_host_of(address["host"].lower(), vendor)]
 
 
 def _variables(seat: SeatTable) -> tuple[str, ...]:
     return (seat.api_key_env,) if seat.api_key_env else ()
 
 
-def _origin(url: str) -> tuple[str, bool]:
+def origin_of(url: str) -> tuple[str, bool]:
     """Return the scheme, host and port of an address, and whether it is this machine's own.
 
     An address that is not written plainly is returned whole, and counts as another host's.

@@ -20,8 +20,8 @@ from peerage.findings import Audit, Finding
 from peerage.imports.files import open_tables, table_in_full
 from peerage.imports.formats import Format
 from peerage.imports.table_files import scale_sentence
+from peerage.names import alike
 from peerage.reports.from_tables import audit, board_contributors, board_models, board_reviewers
-from peerage.reviews.flags import alike
 
 DIFFERENCE = 0.05  # a difference in share that readers usually want to detect
 Z_TESTED, Z_POWER = 1.96, 0.84  # for 95% intervals and a power of 80%
@@ -222,11 +222,11 @@ def _duplicates(db: duckdb.DuckDBPyConnection, round_: Sql) -> str:
 
 
 def _alike(db: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return a sentence for names that differ only in case or spaces."""
+    """Return a sentence for names that look alike."""
     names = db.sql("select reviewer from reviews union select candidate from reviews").fetchall()
     groups = alike(str(name) for (name,) in names if name is not None)
     return [
-        f"names that differ only in case or spaces: {few([repr(name) for name in group], N_SHOWN)}."
+        f"names that look alike: {few([repr(name) for name in group], N_SHOWN)}."
         for group in groups[:N_SHOWN]
     ]
 

@@ -28,7 +28,7 @@ from peerage.engines.sql import Sql, join_sql, quote_name, sql
 from peerage.errors import InputError, UsageError
 from peerage.reports.stored_reviews import community_tables, list_imported
 from peerage.reviews.columns import KEYS, TRIMMED, is_number, usual_names
-from peerage.reviews.flags import BLANKS, alike_flags
+from peerage.reviews.flags import BLANKS, alike_flags, reserved_flags
 from peerage.stores import Store
 
 CHUNK_BYTES = 8 << 20
@@ -272,6 +272,9 @@ def flags_of(engine: DuckDB, kind: str, raw: Path, checked: Path, at: float) -> 
     flags += alike_flags(
         name for column in people for name in counts_of(engine, table, column) if name is not None
     )
+    if "candidate" in people:
+        candidates = counts_of(engine, table, "candidate")
+        flags += reserved_flags(name for name in candidates if name is not None)
     if kind in ("reviews", "opinions"):
         late = table.filter(nw.col("at") > at)
         flags += row_flags(engine, f"{kind}_in_the_future", late, kind)

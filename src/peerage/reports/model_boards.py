@@ -44,6 +44,7 @@ from peerage.reviews.flags import (
     count_kinds,
     count_seals,
     kind_flags,
+    reserved_flags,
     seal_flags,
     sealed_reviewers,
 )
@@ -73,6 +74,7 @@ def build_model_board(reviews: BoardReviews) -> Board:
         late = reviews.n_late()
         flags = [f"reviews_in_the_future:{late}"] if late else []
         flags += [*reviews.table.flags, *alike_flags(counts.models)]
+        flags += reserved_flags(counts.models)
         notes = {"sessions": counts.n, **reviews.counts(2 * counts.n)}
         return _board(reviews, win_counts_columns(counts), notes, flags)
     if reviews.table.n_rows == 0:
@@ -131,6 +133,7 @@ def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
     if (n_apart := max(map(n_groups, parts), default=1)) > 1:
         counted.append(f"models_that_never_met:{n_apart}")
     flags += [*reviews.table.flags, *alike_flags(reviews.names(sums))]
+    flags += reserved_flags(columns["model"])
     return _board(reviews, columns, notes, counted + flags, covered)
 
 

@@ -1,6 +1,6 @@
 """Flags about a table: names that look alike, positions, and reviews that were requested again.
 
-Blanks around names are removed; names that differ only in case or inner blanks are flagged.
+Blanks around names are removed; names that look alike are flagged, as are reserved ones.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from peerage.errors import few
+from peerage.names import alike, is_reserved
 from peerage.reviews.rows import Rows
 
 BLANKS = " \t\r\n\u00a0"  # taken off the ends of names
@@ -18,20 +19,14 @@ N_NAMED = 5
 FROM_ONE = "the smallest position in this table is 1, so 1 is read as the place that is shown first"
 
 
-def alike(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return groups of different names that differ only in blanks or case, each sorted."""
-    distinct = set(names)
-    groups: dict[str, list[str]] = {}
-    if len({"".join(name.split()).casefold() for name in distinct}) == len(distinct):
-        return []
-    for name in sorted(distinct):
-        groups.setdefault("".join(name.split()).casefold(), []).append(name)
-    return [tuple(group) for group in groups.values() if len(group) > 1]
-
-
 def alike_flags(names: Iterable[str]) -> list[str]:
-    """Return a flag for names of a table that differ only in blanks or case, if there are any."""
+    """Return a flag for names of a table that look alike, if there are any."""
     return _flag("names_alike", alike(names))
+
+
+def reserved_flags(candidates: Iterable[str]) -> list[str]:
+    """Return a flag for candidates with reserved names, if there are any."""
+    return _flag("names_reserved", [(name,) for name in sorted({*candidates}) if is_reserved(name)])
 
 
 def merged_flags(names: Iterable[str]) -> list[str]:

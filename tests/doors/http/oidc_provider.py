@@ -1,7 +1,9 @@
 """A small provider of OpenID Connect: it logs one person in, and signs with a key of its own."""
 
+import asyncio
 import base64
 import hashlib
+import json
 import secrets
 import socket
 import threading
@@ -12,7 +14,7 @@ import jwt
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric import rsa
 from fastapi import FastAPI, Form, HTTPException
-from starlette.responses import RedirectResponse
+from starlette.responses import RedirectResponse, StreamingResponse
 
 CLIENT, SECRET = "peerage-tests", "not-a-secret"
 
@@ -26,6 +28,7 @@ class Provider:
         self.claims = {"sub": "1", "email": "zoe@example.org", "email_verified": True}
         self.codes = {}
         self.changed = {}  # claims that are wrong on purpose
+        self.broken = {}  # replies that are wrong on purpose, by path
 
     def jwks(self):
         public = jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
@@ -42,14 +45,26 @@ class Provider:
 def provider_app(provider):
     app = FastAPI()
 
+    def in_pieces(path, document):
+        """A reply whose two halves come apart, as slow providers send them."""
+        text = json.dumps(provider.broken.get(path, document))
+
+        async def halves():
+            yield text[: len(text) // 2]
+            await asyncio.sleep(0.05)
+            yield text[len(text) // 2 :]
+
+        return StreamingResponse(halves(), media_type="application/json")
+
     @app.get("/.well-known/openid-configuration")
     def configuration():
-        return {
+        document = {
             "issuer": provider.issuer,
             "authorization_endpoint": f"{provider.issuer}/authorize",
             "token_endpoint": f"{provider.issuer}/token",
             "jwks_uri": f"{provider.issuer}/keys",
         }
+        return in_pieces("configuration", document)
 
     @app.get("/authorize")
     def authorize(client_id: str, redirect_uri: str, state: str, nonce: str, code_challenge: str):
@@ -70,11 +85,12 @@ def provider_app(provider):
         proof = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         if (proof, address, client_secret) != (challenge, redirect_uri, SECRET):
             raise HTTPException(400)
-        return {"id_token": provider.id_token(nonce), "token_type": "Bearer", "access_token": "x"}
+        document = {"id_token": provider.id_token(nonce), "token_type": "Bearer"}
+        return in_pieces("token", document)
 
     @app.get("/keys")
     def keys():
-        return provider.jwks()
+        return in_pieces("keys", provider.jwks())
 
     return app
 

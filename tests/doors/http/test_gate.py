@@ -11,6 +11,7 @@ from peerage.doors.http import AppSettings
 from peerage.doors.http.access import COOKIE, cookie_in
 from peerage.doors.http.gate import AccessRules, ConnectionLimits, _with_underscores
 from peerage.doors.http.operations import JsonLines
+from peerage.doors.http.origins import SECURITY_HEADERS, read_origins
 from peerage.errors import UsageError
 from peerage.hosts import is_loopback
 from peerage.providers import THIS_COUNCIL, TRACE_HEADER
@@ -36,6 +37,117 @@ def test_names_that_others_point_here_and_pages_of_other_sites_are_turned_away(s
         answer = server.client.get("/api/sessions", headers=headers)
         assert answer.status_code == status, headers
         assert "access-control-allow-origin" not in answer.headers
+
+
+EVIL = "http://evil.example"
+PAGE = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+FROM = [  # what a browser says, a path, and the status of GET
+    ({"Sec-Fetch-Site": "cross-site"}, "/api/sessions", 403),
+    ({"Sec-Fetch-Site": "same-site"}, "/api/sessions", 403),  # another port of this machine
+    ({"Sec-Fetch-Site": "cross-site", "Origin": EVIL}, "/sessions", 403),
+    ({"Sec-Fetch-Site": "cross-site"}, "/static/app.js", 403),
+    ({"Sec-Fetch-Site": "cross-site"}, "/healthz", 403),
+    ({"Sec-Fetch-Site": "unheard-of"}, "/sessions", 403),
+    ({"Sec-Fetch-Site": "cross-site", **PAGE}, "/sessions", 200),  # a link to a page
+    ({"Sec-Fetch-Site": "same-site", **PAGE}, "/sessions", 200),
+    ({"Sec-Fetch-Site": "cross-site", **PAGE, "Sec-Fetch-Dest": "iframe"}, "/sessions", 403),
+    ({"Sec-Fetch-Site": "cross-site", **PAGE, "Sec-Fetch-Dest": "empty"}, "/sessions", 403),
+    ({"Sec-Fetch-Site": "cross-site", **PAGE}, "/api/sessions", 403),  # not a page
+    ({"Sec-Fetch-Site": "cross-site", **PAGE}, "/readyz", 403),
+    ({"Sec-Fetch-Site": "cross-site", **PAGE}, "/v1/models", 403),
+    ({"Sec-Fetch-Site": "same-origin"}, "/api/sessions", 200),
+    ({"Sec-Fetch-Site": "none"}, "/api/sessions", 200),  # an address that was typed
+    ({}, "/api/sessions", 200),
+    ({"Origin": EVIL}, "/sessions", 403),
+    ({"Origin": EVIL, **PAGE}, "/api/sessions", 403),
+]
+
+
+@pytest.mark.parametrize(("headers", "path", "status"), FROM)
+def test_a_page_of_another_origin_leads_to_pages_and_does_no_more(server, headers, path, status):
+    assert server.client.get(path, headers=headers).status_code == status
+    assert server.client.head(path, headers=headers).status_code == status
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_no_page_of_another_origin_changes_anything(server, method, site):
+    headers = {"Sec-Fetch-Site": site, **PAGE}
+    for path in ("/ask", "/api/sessions", "/panels/models", "/settings/health", "/logout"):
+        assert server.client.request(method, path, headers=headers).status_code == 403
+
+
+APP = "https://app.example"
+
+
+@pytest.fixture
+def lent(serving):
+    """A server that pages of one other origin may use."""
+    rules = AccessRules(needs_token=True, origins=frozenset({APP}))
+    with serving(settings=AppSettings(rules)) as server:
+        yield server
+
+
+def test_a_page_of_a_named_origin_uses_the_server_with_a_token(lent):
+    text = lent.add_token("Ada", "run")
+    there = {"Origin": APP, "Sec-Fetch-Site": "cross-site", "Authorization": f"Bearer {text}"}
+    asked = lent.client.post("/api/sessions", json={"query": "Why?"}, headers=there)
+    assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (202, APP)
+    preflight = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "a"}
+    allowed = lent.client.options("/api/sessions", headers={"Origin": APP, **preflight})
+    assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, APP)
+    other = lent.client.options("/api/sessions", headers={"Origin": EVIL, **preflight})
+    assert "access-control-allow-origin" not in other.headers
+    evil = lent.client.get("/api/sessions", headers={**there, "Origin": EVIL})
+    assert (evil.status_code, "access-control-allow-origin" in evil.headers) == (403, False)
+    image = lent.client.get("/api/sessions", headers={"Sec-Fetch-Site": "cross-site"})
+    assert image.status_code == 403
+
+
+def test_a_page_of_a_named_origin_does_not_act_with_a_persons_login(lent):
+    cookie, _ = log_in(lent, lent.add_token("Ada", "admin"))
+    there = {"Origin": APP, "Sec-Fetch-Site": "same-site", "Cookie": cookie}
+    assert lent.client.get("/api/sessions", headers=there).status_code == 401
+    assert lent.client.post("/api/sessions", json={"query": "?"}, headers=there).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        ("https://App.Example/", APP),
+        ("https://app.example:443", APP),
+        ("http://127.0.0.1:3000", "http://127.0.0.1:3000"),
+        ("http://[::1]:80", "http://[::1]"),
+        *((wrong, None) for wrong in ("*", "app.example", "null", f"{APP}/path", "file://x", "")),
+    ],
+)
+def test_an_origin_is_read_as_browsers_write_it(text, origin):
+    if origin is None:
+        with pytest.raises(UsageError, match="is not an origin"):
+            read_origins([text])
+    else:
+        assert read_origins([text]) == (origin,)
+
+
+def test_a_head_is_a_get_without_a_body(server):
+    for path in ("/", "/api/sessions", "/static/app.js", "/published/none/"):
+        head, get = server.client.head(path), server.client.get(path)
+        assert (head.status_code, head.content) == (get.status_code, b"")
+        assert head.headers["content-type"] == get.headers["content-type"]
+
+
+def test_an_unexpected_error_has_the_security_headers_too(serving):
+    with serving() as server:
+        app = server.app
+
+        @app.get("/broken")
+        def broken():
+            raise RuntimeError
+
+        answer = server.client.get("/broken")
+        assert answer.status_code == 500
+        for name, value in SECURITY_HEADERS.items():
+            assert answer.headers.get_list(name) == [value]
 
 
 def test_a_body_that_is_too_large_is_refused_before_and_while_it_comes(server):

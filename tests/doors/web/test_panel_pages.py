@@ -69,19 +69,12 @@ def test_the_models_of_an_endpoint_are_listed(empty, browse):
     expect(form.get_by_label("Model", exact=True)).to_have_value("council")
 
 
-@pytest.mark.parametrize(
-    ("seat", "words"),
-    [
-        (
-            {"base_url": "https://evil.test/v1", "api_key_env": "OPENAI_API_KEY"},
-            "may not be sent to evil",
-        ),
-        ({"base_url": "https://evil.test/v1", "api_key_env": "WEBHOOK_SECRET"}, "'WEBHOOK_SECRET'"),
-        ({"provider": "replay"}, "cannot use the provider"),
-    ],
-)
-def test_a_seat_sends_no_key_elsewhere_and_reads_no_file(empty, seat, words):
-    given = {"seats": [{"name": "a", **seat}]}
-    refused = empty.client.put("/api/panels/bad", json=given)
-    assert refused.status_code == 422
-    assert words in refused.json()["detail"]
+def test_the_page_says_which_line_an_operator_adds_for_another_host(empty, browse):
+    seats = [{"name": name, "provider": "simulated"} for name in "xyz"]
+    assert empty.client.put("/api/panels/hosts", json={"seats": seats}).status_code == 200
+    tab = browse()
+    tab.goto(f"{url(empty)}/panels/hosts")
+    add_seat(tab, Endpoint="https://evil.test/v1", Model="m", Name_on_boards="other")
+    expect(tab.get_by_role("alert")).to_contain_text('base_url = "https://evil.test/v1"')
+    expect(tab.get_by_role("alert")).to_contain_text("peerage.toml")
+    tab.faults.clear()  # the status of the answer

@@ -27,7 +27,7 @@ def test_a_person_ranks_blind_and_is_then_a_reviewer_like_any_other(council, bro
     places = [tab.locator(f"input[name=place_{name}]").input_value() for name in shown]
     assert places == ["2", "1", "3", "3"]
     tab.get_by_role("button", name="Submit this ranking").click()
-    tab.get_by_role("link", name="Who wrote what").click()
+    tab.get_by_role("button", name="Who wrote what").click()
     expect(tab.get_by_role("heading", level=1)).to_have_text("The reveal")
     expect(tab.locator("table.votes tbody tr")).to_have_count(6)
     id_ = tab.url.split("/")[-2]

@@ -198,6 +198,7 @@ def publish(
     common: Common = Common(),
 ) -> None:
     """Write the board, its audit and its sessions as pages for any web server."""
+    from peerage.curation import note_folder
     from peerage.doors.render.publishing import Kind, check_publication, published_pages
 
     if season and session:
@@ -213,6 +214,7 @@ def publish(
             step(path)
             _write_page(fresh / path, text)
             paths.append(path)
+    note_folder(reports.store, folder, kind, publication.of, time.time())
     if common.json:
         write_json({"folder": str(folder), "pages": paths})
     else:
@@ -300,6 +302,10 @@ def delete(
         was = f"{how_many(plan.n_already, 'was', 'were')} {state}" if plan.n_already else ""
         summary = f"{plan.words()} {done}{f' ({names})' if names else ''}"
         write_line("; ".join(filter(None, (summary if named else "", was))) + ".")
+        for folder in plan.folders:
+            write_line(
+                f"{visible(folder)} was published with it: delete that folder and publish it again."
+            )
     return 0
 
 

@@ -25,9 +25,11 @@ from peerage.errors import MissingExtraError, NotFoundError, UsageError, install
 from peerage.hosts import is_loopback
 from peerage.reviews.columns import span_s
 from peerage.stores import AccessToken, Action, Store, missing_file, open_store, without_password
+from peerage.text import visible
 from peerage.tokens import Scope, is_login, make_token
 
 if TYPE_CHECKING:
+    from peerage.config import Settings
     from peerage.doors.http import AppSettings
     from peerage.doors.http.gate import AccessRules, ConnectionLimits
     from peerage.service import Service
@@ -64,6 +66,13 @@ class ServerOptions:
     allow_host: Annotated[
         list[str] | None,
         Parameter(help="Name by which clients reach the server, as behind a proxy; repeatable."),
+    ] = None
+    cors_origin: Annotated[
+        list[str] | None,
+        Parameter(
+            help="Origin of another site whose pages may use the server, as https://app.example; "
+            "repeatable. Also in the file: cors_origins under [server]."
+        ),
     ] = None
     forwarded_allow: Annotated[
         list[str] | None,
@@ -113,8 +122,8 @@ class ServerOptions:
         proxies = tuple(self.forwarded_allow or ())
         return ConnectionLimits(in_all=self.max_connections, proxies=proxies)
 
-    def app_settings(self, url: str, common: Common) -> AppSettings:
-        """Return the options of the HTTP application over the store at this URL."""
+    def app_settings(self, settings: Settings, common: Common) -> AppSettings:
+        """Return the options of the HTTP application with these settings."""
         from peerage.config import secret
         from peerage.doors.http import AppSettings
         from peerage.doors.http.telemetry import is_telemetry_configured
@@ -127,8 +136,9 @@ class ServerOptions:
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
             hint = "As in https://peerage.example."
             raise UsageError("--public-url must be an http or https address.", hint=hint)
-        rules = _rules(self.host, self.allow_host or [])
-        if rules.needs_token and not (self.first_token or _has_token(url)):
+        origins = [*(self.cors_origin or ()), *settings.server.cors_origins]
+        rules = _rules(self.host, self.allow_host or [], origins)
+        if rules.needs_token and not (self.first_token or _has_token(settings.store)):
             names = ", ".join(self.allow_host or [])
             reached = f"as {names}" if is_loopback(self.host) else f"on {self.host}"
             raise UsageError(
@@ -164,7 +174,7 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
     checking: list[asyncio.Task[None]] = []
     settings = common.council_settings()
     limits = options.connection_limits()
-    app_settings = options.app_settings(settings.store, common)
+    app_settings = options.app_settings(settings, common)
     council = Council(settings, needs_seats=False)
     listening, host = _listen(options.host, options.port), options.host
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -222,14 +232,16 @@ def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return new_event_loop
 
 
-def _rules(host: str, allow_host: list[str]) -> AccessRules:
+def _rules(host: str, allow_host: list[str], origins: Iterable[str]) -> AccessRules:
     """Return the access rules; a server that others can reach needs tokens."""
     from peerage.doors.http.gate import AccessRules
+    from peerage.doors.http.origins import read_origins
 
     here = is_loopback(host)
     needs_token = not here or bool(allow_host)
     hosts = frozenset(name.lower() for name in allow_host)
-    return AccessRules(hosts, needs_token, checks_host=here or bool(hosts))
+    allowed = frozenset(read_origins(origins))
+    return AccessRules(hosts, needs_token, checks_host=here or bool(hosts), origins=allowed)
 
 
 def _has_token(url: str) -> bool:
@@ -331,13 +343,11 @@ def create(
     common: Common = Common(),
 ) -> None:
     """Create a token and show it, for the only time."""
+    from peerage.members import check_person_name
+
     reports = common.reports(makes_store=True)
-    if "review" in scope and any(seat.name == name for seat in reports.settings.seats):
-        raise UsageError(
-            f"{name} is the name of a seat.",
-            hint="People review under their token's name: choose another.",
-        )
     store = reports.store
+    check_person_name(store, reports.settings, name.strip(), is_new=False)
     text, access = make_token(name, scope, time.time(), budget_usd, rate)
     store.add_token(access)
     _note(store, "created a token", f"{access.id} {access.name} ({' '.join(access.scopes)})")
@@ -390,7 +400,7 @@ def revoke(
     *,
     common: Common = Common(),
 ) -> None:
-    """Revoke a token; a running server refuses it within a second."""
+    """Revoke a token and bar its person; a running server refuses it within a second."""
     store = common.reports().store
     if not store.revoke_token(token_id, time.time()):
         raise NotFoundError(
@@ -402,6 +412,25 @@ def revoke(
         write_json({"revoked": token_id})
     else:
         write_line(f"revoked {token_id}.")
+
+
+@token.command(name="allow", help_formatter=HelpPage("peerage token allow ann"))
+def allow_(
+    name: Annotated[str, Parameter(name="NAME", help="Name of a person who was revoked.")],
+    /,
+    *,
+    common: Common = Common(),
+) -> None:
+    """Let a revoked person come back: by OpenID Connect, or with a new invitation."""
+    from peerage.members import allow
+
+    store = common.reports().store
+    allow(store, name, AT_THIS_MACHINE, time.time())
+    _note(store, "allowed a person again", name)
+    if common.json:
+        write_json({"allowed": name})
+    else:
+        write_line(f"{visible(name)} may come back.")
 
 
 def _document(token: AccessToken) -> dict[str, Any]:

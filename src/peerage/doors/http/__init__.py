@@ -35,6 +35,7 @@ from peerage.doors.http import (
 from peerage.doors.http.access import TokenBook
 from peerage.doors.http.gate import AccessRules, BodyLimits, HeadAsGet, QueryNames, RequestGate
 from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck
+from peerage.doors.http.origins import let_pages_read
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.reply_models import openapi_document, operation_id
 from peerage.doors.http.report_routes import ReportCache
@@ -154,6 +155,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
         book=book,
         body_limits=settings.body_limits,
     )
+    let_pages_read(app, sorted(settings.rules.origins))
     if telemetry is not None:
         app.add_middleware(TraceParents)
     for router in (*ROUTERS, openai_router, decision_router):

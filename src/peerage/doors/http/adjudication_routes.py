@@ -81,16 +81,20 @@ async def decide_session(
         DecisionGiven, Body(examples=[{"correct": ["sonnet"], "note": "It cites the source."}])
     ],
 ) -> dict[str, Any]:
-    """Decide which answers of a session are correct; the log records who decided, and when."""
-    decision = given.correct, given.note, service.clock, client.name
+    """Decide which answers of a session are correct; the log records who decided, and when.
+
+    Only its author or an admin can change a decision.
+    """
+    decision = given.correct, given.note, service.clock, client.name, "admin" in client.allowed
     fact = await service.read(record_decision, service.store, session_id, *decision)
     return {"correct": list(fact.correct), "judged": list(fact.judged), "by": fact.by}
 
 
 @router.delete("/sessions/{id}/decision")
 async def undo_decision(client: Runner, service: Serving, session_id: SessionId) -> dict[str, Any]:
-    """Take a decision back."""
-    await service.read(take_back_decision, service.store, session_id, service.clock, client.name)
+    """Take a decision back; only its author or an admin can do so."""
+    decided = service.clock, client.name, "admin" in client.allowed
+    await service.read(take_back_decision, service.store, session_id, *decided)
     return {"correct": None}
 
 
@@ -115,6 +119,7 @@ async def name_session(
     given: Annotated[NameGiven, Body(examples=[{"name": "The sky"}])],
 ) -> dict[str, Any]:
     """Give a session a name; with an empty name, the session is shown by its question again."""
+    await service.check_own_session(session_id)
     fact = await service.read(
         rename_session, service.store, session_id, given.name, service.clock, client.name
     )

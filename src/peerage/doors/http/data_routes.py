@@ -135,6 +135,8 @@ async def tag_sessions(
     options: Annotated[TagOptions, Body(examples=[{"sessions": ["3f9a"], "add": ["good"]}])],
 ) -> dict[str, Any]:
     """Add tags to sessions and remove tags; return the tags of each session."""
+    for one in options.sessions:
+        await service.check_own_session(one)
     tags_by_id = await service.read(tag, service.store, options, service.clock, client.name)
     return {"tags": tags_by_id}
 

@@ -27,6 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from peerage.doors.http.access import LOCAL, Client, TokenBook, cookie_in
+from peerage.doors.http.origins import is_foreign, is_named, opens_a_page, with_security_headers
 from peerage.doors.http.problems import headers_of, openai_extra, problem, status_of
 from peerage.errors import PeerageError
 from peerage.hosts import is_loopback
@@ -68,10 +69,6 @@ SEND_TIMEOUT_S = 60.0  # for one piece of a response
 MAX_TRACE = 16  # how many councils a call has passed through are remembered
 MAX_QUERY_BYTES = 16_000
 OPTION_NAME = b"abcdefghijklmnopqrstuvwxyz-"  # the characters of an option's flag
-HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"same-origin"),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +87,7 @@ class AccessRules:
     hosts: frozenset[str] = frozenset()  # in addition to loopback names; they require tokens
     needs_token: bool = False
     checks_host: bool = True  # False if the server listens on addresses with other names
+    origins: frozenset[str] = frozenset()  # of other sites whose pages may use the server
 
 
 class RefusedError(Exception):
@@ -132,7 +130,7 @@ class RequestGate:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 place = Headers(raw=message["headers"]).get("location", "")
-                message["headers"] = [*message["headers"], *HEADERS]
+                message["headers"] = with_security_headers(message["headers"])
             async with asyncio.timeout(SEND_TIMEOUT_S):
                 await send(message)
 
@@ -159,9 +157,11 @@ class RequestGate:
         self._check_host(headers)
         if len(scope["query_string"]) > MAX_QUERY_BYTES:
             raise RefusedError(414, f"the query is longer than {MAX_QUERY_BYTES:,} bytes.")
-        self._check_origin(scope["method"], headers)
+        is_own = not is_foreign(headers) or opens_a_page(scope["method"], scope["path"], headers)
+        if not is_own:
+            self._check_origin(headers)
         _check_trace(headers)
-        bearer, cookie = _bearer(headers), cookie_in(headers)
+        bearer, cookie = _bearer(headers), cookie_in(headers) if is_own else ""
         client = await self._client(bearer or cookie, is_cookie=not bearer)
         if client is None and not scope["path"].startswith(OPEN_PATHS):
             if scope["method"] in ("GET", "HEAD") and "text/html" in headers.get("accept", ""):
@@ -197,13 +197,11 @@ class RequestGate:
             detail = "this server does not answer to this host name."
             raise RefusedError(421, detail, hint="Allow it with --allow-host.")
 
-    def _check_origin(self, method: str, headers: Headers) -> None:
-        """Refuse requests from pages of other sites."""
-        origin = headers.get("origin")
-        other = origin is not None and origin.partition("://")[2] != headers.get("host", "")
-        crossed = headers.get("sec-fetch-site") == "cross-site" and method not in SAFE_METHODS
-        if other or crossed:
-            raise RefusedError(403, "pages of other sites may not use this server.")
+    def _check_origin(self, headers: Headers) -> None:
+        """Refuse a request of a page of another origin, unless the operator has named it."""
+        if not is_named(headers, self.rules.origins):
+            hint = "To let a page of another origin use it: --cors-origin ORIGIN."
+            raise RefusedError(403, "pages of other sites may not use this server.", hint=hint)
 
     async def _note(
         self, scope: Scope, client: Client | None, status: int, place: str, took_s: float

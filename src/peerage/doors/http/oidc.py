@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import itertools
 import json
+import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -26,9 +28,13 @@ from peerage.doors.http.access import Serving, begin_login, local_path
 from peerage.errors import ConfigError, PeerageError
 from peerage.hosts import is_loopback
 from peerage.links import SCOPES_BY_ROLE, Role
+from peerage.members import is_revoked, people_names, persons, seat_names
+from peerage.names import is_reserved, keys_of
+from peerage.providers.chat_replies import body_of
 from peerage.service import Service
 from peerage.stores import AccessToken, Store, StoredDocument
-from peerage.tokens import is_login, make_token
+from peerage.text import is_unicode
+from peerage.tokens import make_token
 
 if TYPE_CHECKING:
     import aiohttp
@@ -45,6 +51,8 @@ LEEWAY_S = 30
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
 IDENTITY = "oidc"  # the kind of document that ties a subject to a token
 MAX_NAME = 100
+ADDRESS_SIGNS = re.compile("[@\ufe6b\uff20]")  # also its forms of other widths
+PENDING = ("state", "nonce", "verifier", "next")  # what is kept of a login that has begun
 
 
 class OidcError(PeerageError):
@@ -85,7 +93,7 @@ class OidcProvider:
         if time.monotonic() - self._read_at > KNOWN_FOR_S:
             base = self.settings.issuer.rstrip("/")
             document = await _json("GET", f"{base}/.well-known/openid-configuration")
-            if document.get("issuer", "").rstrip("/") != base:
+            if _text(document, "issuer").rstrip("/") != base:
                 raise OidcError(
                     "the issuer of the sign-in provider is not the one in [oidc] issuer."
                 )
@@ -95,14 +103,14 @@ class OidcProvider:
 
     async def _key(self, key_id: str | None) -> Any:
         """Return the provider's key with an id; read the keys again if it is not known."""
-        import jwt
-
         for _ in range(2):
             for key in self._keys:
                 if key_id is None or key.get("kid") == key_id:
-                    return jwt.PyJWK(dict(key)).key
-            document = await _json("GET", str((await self.addresses())["jwks_uri"]))
-            self._keys = [key for key in document.get("keys", ()) if key.get("use") != "enc"]
+                    return _read_key(key)
+            document = await _json("GET", _text(await self.addresses(), "jwks_uri"))
+            keys = document.get("keys")
+            keys = [key for key in keys if isinstance(key, dict)] if isinstance(keys, list) else []
+            self._keys = [key for key in keys if key.get("use") != "enc"]
         raise OidcError("the login is signed by an unknown key.")
 
     async def login_address(self, callback: str, pending: Mapping[str, str]) -> str:
@@ -118,7 +126,7 @@ class OidcProvider:
             "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
-        address = str((await self.addresses())["authorization_endpoint"])
+        address = _text(await self.addresses(), "authorization_endpoint")
         return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
 
     async def claims(self, code: str, callback: str, pending: Mapping[str, str]) -> dict[str, Any]:
@@ -134,8 +142,8 @@ class OidcProvider:
         }
         if self.settings.client_secret_env:
             form["client_secret"] = secret(self.settings.client_secret_env) or ""
-        reply = await _json("POST", str((await self.addresses())["token_endpoint"]), form)
-        text = str(reply.get("id_token", ""))
+        reply = await _json("POST", _text(await self.addresses(), "token_endpoint"), form)
+        text = _text(reply, "id_token")
         try:
             key = await self._key(jwt.get_unverified_header(text).get("kid"))
             claims: dict[str, Any] = jwt.decode(
@@ -143,16 +151,24 @@ class OidcProvider:
                 key,
                 algorithms=list(ALGORITHMS),
                 audience=self.settings.client_id,
-                issuer=(await self.addresses())["issuer"],
+                issuer=_text(await self.addresses(), "issuer"),
                 leeway=LEEWAY_S,
                 options={"require": ["exp", "iat", "sub", "aud", "iss"]},
             )
         except jwt.PyJWTError as error:
             raise OidcError(f"the provider's reply is not valid: {error}.") from None
+        self._check_audience(claims)
         nonce = str(claims.get("nonce", ""))
-        if not hmac.compare_digest(nonce.encode(), pending["nonce"].encode()):
+        if not hmac.compare_digest(_bytes(nonce), pending["nonce"].encode()):
             raise OidcError("the provider's reply belongs to another login.")
         return claims
+
+    def _check_audience(self, claims: Mapping[str, Any]) -> None:
+        """Refuse a token that was issued to another client, though it also names this one."""
+        party, audience = claims.get("azp"), claims["aud"]
+        is_shared = isinstance(audience, list) and len(audience) > 1
+        if party != self.settings.client_id and (party is not None or is_shared):
+            raise OidcError("the provider's reply is for another client.")
 
     def role_of(self, claims: Mapping[str, Any]) -> Role:
         """Return a person's role; raise OidcError if there is none, or for a wrong mail domain."""
@@ -184,7 +200,8 @@ async def _json(method: str, address: str, form: Mapping[str, str] | None = None
             aiohttp.ClientSession(timeout=timeout, trust_env=True) as session,
             session.request(method, address, data=form, allow_redirects=False) as response,
         ):
-            return _object(response, await response.content.read(MAX_BYTES))
+            body, is_whole = await body_of(response, MAX_BYTES)
+            return _object(response, body if is_whole else b"")
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise OidcError(f"the provider does not answer: {error}.", hint="Try again.") from None
 
@@ -193,37 +210,83 @@ def _object(response: aiohttp.ClientResponse, body: bytes) -> dict[str, Any]:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
-        document = None
+        document = None  # not JSON, or too long
     if response.status != 200 or not isinstance(document, dict):
         raise OidcError(f"the provider answered HTTP {response.status}.")
     return document
 
 
+def _text(document: Mapping[str, Any], name: str) -> str:
+    """Return a text in a reply of the provider; raise OidcError if there is none."""
+    value = document.get(name)
+    if not isinstance(value, str) or not value:
+        raise OidcError(f"the provider's reply has no {name}.")
+    return value
+
+
+def _read_key(key: Mapping[str, Any]) -> Any:
+    import jwt
+
+    try:
+        return jwt.PyJWK(dict(key)).key
+    except (jwt.PyJWTError, ValueError, TypeError, KeyError):
+        raise OidcError("the provider's key cannot be read.") from None
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+# -- people ----------------------------------------------------------------------------------------
+
+
 def token_of(
     store: Store, claims: Mapping[str, Any], role: Role, seats: set[str], now: float
 ) -> AccessToken:
-    """Return a person's token; a new one is made at the first login, and when the role changes."""
+    """Return a person's token; a new one is made at the first login, and when the role changes.
+
+    A person whose token was revoked is refused until `peerage token allow`.
+    """
     identity = f"{claims['iss']} {claims['sub']}"
-    tokens = [one for one in store.tokens() if one.revoked_at is None and not is_login(one)]
     known, scopes = store.document(IDENTITY, identity), SCOPES_BY_ROLE[role]
-    former = [one for one in tokens if known is not None and one.id == known.body["token"]]
-    if former and set(former[0].scopes) == set(scopes):
-        return former[0]
-    taken = {one.name.casefold() for one in tokens if one not in former} | seats
-    wanted = str(claims.get("email") or claims.get("preferred_username") or claims["sub"])
-    base = (former[0].name if former else wanted)[: MAX_NAME - 10]
-    numbered = (f"{base} ({n})" for n in range(2, 1_000))
-    name = (
-        base
-        if base.casefold() not in taken
-        else next(one for one in numbered if one.casefold() not in taken)
-    )
+    id_ = known.body["token"] if known is not None else ""
+    former = next((one for one in persons(store) if one.id == id_), None)
+    if former is not None and is_revoked(store, former):
+        raise OidcError("you no longer have access to this server.", hint="Ask an admin.")
+    if former is not None and former.revoked_at is None and set(former.scopes) == set(scopes):
+        return former
+    name = known.who if known is not None else _free_name(claims, identity, store, seats)
     _, token = make_token(name, scopes, now)
     store.add_token(token)
-    for one in former:
-        store.revoke_token(one.id, now)
+    if former is not None and former.revoked_at is None:
+        store.revoke_token(former.id, now)
     store.put_document(StoredDocument(IDENTITY, identity, now, name, {"token": token.id}))
     return token
+
+
+def _free_name(claims: Mapping[str, Any], identity: str, store: Store, seats: Iterable[str]) -> str:
+    """Return a name for a new person that no person has or had, and that looks like no other."""
+    wanted = claimed_name(claims) or f"member {hashlib.sha256(_bytes(identity)).hexdigest()[:8]}"
+    base = wanted[: MAX_NAME - 10]
+    taken = {key for name in (*people_names(store), *seats) for key in keys_of(name)}
+    names = itertools.chain([base], (f"{base} ({n})" for n in itertools.count(2)))
+    return next(one for one in names if not (keys_of(one) & taken or is_reserved(one)))
+
+
+def claimed_name(claims: Mapping[str, Any]) -> str:
+    """Return the name that the provider vouches for, or an empty string.
+
+    An address names a person only if the provider has verified it; anyone can enter another.
+    """
+    if claims.get("email_verified") is True and (mail := _line(claims.get("email"))):
+        return mail
+    others = (_line(claims.get(name)) for name in ("preferred_username", "sub"))
+    return next((one for one in others if one and not ADDRESS_SIGNS.search(one)), "")
+
+
+def _line(value: object) -> str:
+    """Return a text without characters that are not printable, or an empty string."""
+    return "".join(filter(str.isprintable, value)).strip() if isinstance(value, str) else ""
 
 
 # -- routes ----------------------------------------------------------------------------------------
@@ -266,7 +329,7 @@ async def finish(
         claims = await provider.claims(code, callback_of(request), pending)
         role = provider.role_of(claims)
         token = await service.read(_token, service, claims, role)
-    except OidcError as refused:
+    except PeerageError as refused:
         return _refuse_login(refused)
     response = await begin_login(request, token, pending["next"])
     response.delete_cookie(COOKIE, path="/oidc")
@@ -274,7 +337,7 @@ async def finish(
 
 
 def _token(service: Service, claims: Mapping[str, Any], role: Role) -> AccessToken:
-    seats = {seat.name.casefold() for seat in service.settings.seats}
+    seats = seat_names(service.store, service.configured)
     return token_of(service.store, claims, role, seats, service.clock())
 
 
@@ -286,16 +349,18 @@ def callback_of(request: Request) -> str:
 def _pending(request: Request, state: str) -> dict[str, str]:
     """Return the values of the login that this browser began; refuse a reply to another login."""
     try:
-        pending = json.loads(base64.urlsafe_b64decode(request.cookies.get(COOKIE, "")))
-        same = hmac.compare_digest(pending["state"].encode(), state.encode())
-    except (ValueError, KeyError, TypeError, AttributeError):
+        cookie = json.loads(base64.urlsafe_b64decode(request.cookies.get(COOKIE, "")))
+        pending = {name: cookie[name] for name in PENDING}
+        same = hmac.compare_digest(pending["state"].encode(), _bytes(state))
+        same = same and all(isinstance(one, str) and is_unicode(one) for one in pending.values())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         same = False
     if not same:
         raise OidcError("this login was not begun here, or it took too long.", hint="Try again.")
-    return {name: str(value) for name, value in pending.items()}
+    return pending
 
 
-def _refuse_login(error: OidcError) -> Response:
+def _refuse_login(error: PeerageError) -> Response:
     """Redirect to the login page, which shows the reason.
 
     A cookie carries the reason, so that a link cannot fake one.

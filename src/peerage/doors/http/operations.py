@@ -43,7 +43,7 @@ from peerage.providers.calling import answers
 from peerage.service import Service
 from peerage.stores import StoreError
 from peerage.tasks import end, together
-from peerage.types import Event
+from peerage.types import Event, Seat
 
 READY_FOR_S = 60.0  # the result of a check is used for this time
 STORE_ANSWERS_S = 3.0  # the store must answer within this time
@@ -53,10 +53,14 @@ router = APIRouter(tags=["operations"])
 
 @dataclass(slots=True)
 class PanelCheck:
-    """The seats that answered at the last check, which is repeated when it is too old."""
+    """The seats that answered at the last check.
+
+    It is repeated when it is too old, and when the panel has changed.
+    """
 
     at: float = float("-inf")
     answering: dict[str, bool] = field(default_factory=dict)
+    seats: tuple[Seat, ...] = ()  # that were asked
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def problem_of(self, service: Service) -> str:
@@ -64,9 +68,10 @@ class PanelCheck:
         if service.closing:
             return "the server is shutting down."
         async with self.turn:
-            if time.monotonic() - self.at > READY_FOR_S:
+            settings = service.settings
+            is_old = time.monotonic() - self.at > READY_FOR_S
+            if is_old or settings.seats != self.seats:
                 await self._ask(service)
-        settings = service.settings
         answering = [seat for seat in settings.seats_that("answer") if self.answering[seat.name]]
         if len(answering) < settings.quorum:
             return f"{len(answering)} seats answer, but a session needs {settings.quorum}."
@@ -78,6 +83,7 @@ class PanelCheck:
     async def _ask(self, service: Service) -> None:
         seats, caller = service.settings.seats, service.council.caller
         replies = await together(answers(caller, seat) for seat in seats)
+        self.seats = seats
         self.answering = {seat.name: ok for seat, ok in zip(seats, replies, strict=True)}
         self.at = time.monotonic()
 

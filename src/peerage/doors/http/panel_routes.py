@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Path, Query
+from fastapi import APIRouter, Body, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from peerage.config.settings import MAX_LINE, SeatTable
@@ -14,6 +14,7 @@ from peerage.doors.http.access import ADMIN, READ, Admin, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.dry_runs import check_seat
 from peerage.errors import InputError
+from peerage.members import check_seat_names
 from peerage.panels import (
     MAX_SEATS,
     NamedPanel,
@@ -43,6 +44,15 @@ class PanelGiven(BaseModel):
     seats: tuple[SeatTable, ...] = Field(max_length=MAX_SEATS)
 
 
+class EndpointGiven(BaseModel):
+    """The address of an endpoint, and the variable of its key; empty: the usual one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+    base_url: str = Field(max_length=MAX_LINE)
+    api_key_env: str = Field(default="", max_length=MAX_LINE)
+
+
 @router.get("/panels", dependencies=[READ])
 async def all_panels(service: Serving) -> dict[str, Any]:
     """List the panels: the one in the configuration, which is read-only, and those in the store."""
@@ -66,6 +76,7 @@ async def keep_panel(
 ) -> NamedPanel:
     """Store a panel; if a panel of this name is in use, the new seats answer from now on."""
     at = service.clock()
+    await service.read(check_seat_names, service.store, service.configured, seats)
     panel = await service.read(save_panel, service.store, service.configured, name, seats, by, at)
     await service.seat_panel()
     return panel
@@ -107,23 +118,22 @@ async def list_endpoints(service: Serving) -> dict[str, Any]:
     return {"endpoints": [{"base_url": url, "api_key_env": name} for url, name in known]}
 
 
-@router.get("/endpoints/models", dependencies=[ADMIN])
+@router.post("/endpoints/models", dependencies=[ADMIN])
 async def list_endpoint_models(
     service: Serving,
-    base_url: Annotated[str, Query(max_length=MAX_LINE)],
-    api_key_env: Annotated[str, Query(max_length=MAX_LINE)] = "",
+    given: Annotated[EndpointGiven, Body(examples=[{"base_url": "https://openrouter.ai/api/v1"}])],
 ) -> dict[str, Any]:
-    """List the models that an endpoint offers."""
+    """Ask an endpoint which models it offers; it must be one that a panel here may use."""
     known = dict(await service.read(endpoints, service.store, service.configured))
-    variable = api_key_env or known.get(base_url, "")
-    seat = SeatTable(name="endpoint", base_url=base_url, api_key_env=variable)
+    variable = given.api_key_env or known.get(given.base_url, "")
+    seat = SeatTable(name="endpoint", base_url=given.base_url, api_key_env=variable)
     check_seat_source(seat, service.configured)
     OpenAICompatible.check(seat.seat)
     provider = OpenAICompatible(seat.seat)
     try:
         models = await provider.list_models()
     except CallError as error:
-        raise InputError(f"{error.kind}: {error.message}.", place=base_url) from None
+        raise InputError(f"{error.kind}: {error.message}.", place=given.base_url) from None
     finally:
         await provider.aclose()
-    return {"base_url": base_url, "models": models}
+    return {"base_url": given.base_url, "models": models}

@@ -15,15 +15,17 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from peerage.doors.http.origins import SECURITY_HEADERS
 from peerage.errors import (
     BudgetError,
     InputError,
     MissingExtraError,
+    NotAllowedError,
     NotFoundError,
     PeerageError,
     shown,
 )
-from peerage.service import BusyError, NotAllowedError, NoVerdictError
+from peerage.service import BusyError, NoVerdictError
 from peerage.stores import SessionTakenError, StoreError
 from peerage.text import valid_values
 
@@ -222,7 +224,10 @@ def add_problem_handlers(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def _answer_bug(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return _page_of(request, 500, BUG) or problem(500, BUG)
+        response = _page_of(request, 500, BUG) or problem(500, BUG)
+        for name, value in SECURITY_HEADERS.items():  # it is sent outside of the gate
+            response.headers.setdefault(name, value)
+        return response
 
 
 def _page_of(request: Request, status: int, message: str) -> Response | None:

@@ -26,15 +26,17 @@ from peerage.doors.render.publishing import (
     published_page,
     published_pages,
 )
-from peerage.errors import NotFoundError
+from peerage.errors import InputError
 from peerage.links import PUBLISHED, find_link, make_link
 from peerage.service import Service
 
 router = APIRouter(responses=RESPONSES, tags=["publish"])
 
-READ_ONLY = "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'"
+READ_ONLY = (
+    "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
+    "frame-ancestors 'none'"
+)
 HEADERS = {
-    "Referrer-Policy": "no-referrer",
     "X-Robots-Tag": "noindex",
     "Cache-Control": "private, no-cache",
 }
@@ -122,7 +124,7 @@ async def show_published(request: Request, service: Serving, text: str, path: st
 
     try:
         html = (await cache.report(tag, compute)).decode()
-    except NotFoundError:
+    except InputError:  # there is no such page, or it was deleted, or has too few reviews
         return read_only(gone_page(), 404)
     return read_only(html)
 

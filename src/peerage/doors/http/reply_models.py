@@ -413,6 +413,7 @@ class DeletionDone(ReplyModel):
     sessions: list[str]
     imports: list[Import]
     already: int
+    publish_again: list[str]  # folders that were published with what was deleted
 
 
 class TagsOfSessions(ReplyModel):

@@ -26,7 +26,6 @@ from peerage.hosted_seasons import (
     list_plans,
     rejudge_season,
     remove_draft,
-    rename_season,
 )
 from peerage.imports.prompt_files import PromptsPreview, preview_prompts
 from peerage.reports.review_diff import compare_seasons
@@ -203,7 +202,7 @@ async def rename(
     given: Annotated[SeasonName, Body(examples=[{"name": "March"}])],
 ) -> dict[str, Any]:
     """Give a season another name."""
-    plan = await service.read(rename_season, service.store, id_, given.name.strip(), client.name)
+    plan = await host.rename(id_, given.name.strip(), client.name)
     return await season_document(service, host, plan)
 
 

@@ -58,7 +58,8 @@ async def invite(
     given: Annotated[InvitationGiven, Body(examples=[{"role": "reviewer", "days": 7}])],
 ) -> dict[str, Any]:
     """Make an invitation; the address of its page is shown only this once."""
-    body = invitation(given.role, given.name)
+    read = invitation, service.store, service.configured, given.role, given.name
+    body = await service.read(*read)
     text, link = make_link(INVITATION, body, client.name, service.clock(), given.days, given.uses)
     await service.read(service.store.add_link, link)
     return {"path": f"/join/{text}", **link_document(link)}

@@ -92,7 +92,8 @@ MEANINGS = {
     "dawid_skene_did_not_converge": "rounds of Dawid and Skene's model, which has not converged",
     "names_that_differed_by_spaces": "names that differed only in surrounding spaces, counted as "
     "one",
-    "names_alike": "groups of names that differ only in blanks or case, counted as different",
+    "names_alike": "groups of names that look alike, counted as different",
+    "names_reserved": "models with a reserved name, which stands for something else elsewhere",
     "opinions_given_twice": "identical opinions given more than once, counted once",
     # flags of ballots and sessions
     "abstained": "gave no vote",

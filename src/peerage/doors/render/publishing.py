@@ -20,6 +20,7 @@ from peerage.doors.render.pages import (
     session_page,
 )
 from peerage.errors import InputError, NotFoundError
+from peerage.event_facts import is_deleted
 from peerage.events import (
     Adjudicated,
     Commented,
@@ -31,6 +32,7 @@ from peerage.events import (
     Tagged,
     Withdrawn,
     read_event,
+    read_events,
     stored_event,
 )
 from peerage.findings import Audit
@@ -72,8 +74,8 @@ def check_publication(reports: Reports, kind: Kind, of: str, people: bool) -> Pu
         return Publication(kind, id_, people, view.name or view.query.text[:100])
     if kind == "season":
         plan = find_plan(reports.store, of)
-        if not plan.season:
-            raise InputError("this season has not started yet.")
+        if not plan.season or reports.store.is_deleted(plan.season):
+            raise InputError("a season that has not started or is deleted cannot be published.")
         return Publication(kind, plan.season, people, plan.name)
     return Publication(kind, "", people, "All models")
 
@@ -81,7 +83,12 @@ def check_publication(reports: Reports, kind: Kind, of: str, people: bool) -> Pu
 def published_page(
     reports: Reports, publication: Publication, path: str, around: Sequence[PageLink] = ()
 ) -> str:
-    """Return the page at a path of a publication; `around` are links to pages outside of it."""
+    """Return the page at a path of a publication; `around` are links to pages outside of it.
+
+    A session or a season that was deleted has no pages any more.
+    """
+    if publication.kind == "season" and reports.store.is_deleted(publication.of):
+        raise NotFoundError("this season was deleted.")
     if publication.kind == "session":
         if path == INDEX:
             return _session(reports, publication, publication.of, Site(around=around))
@@ -161,6 +168,8 @@ def _audit(reports: Reports, publication: Publication) -> Audit:
 
 def _session(reports: Reports, publication: Publication, id_: str, site: Site) -> str:
     events = reports.store.events(id_)
+    if is_deleted(read_events(events)):
+        raise NotFoundError("this session was deleted.")
     if not publication.people:
         events = without_names(events)
     return session_page(SessionView.of(events, reports.settings), site=site)

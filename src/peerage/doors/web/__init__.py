@@ -28,7 +28,7 @@ from peerage.doors.web import (
     transfer_pages,
 )
 from peerage.doors.web.live_sessions import LiveSessions
-from peerage.doors.web.templating import HEADERS, error_page
+from peerage.doors.web.templating import error_page
 from peerage.service import Service
 
 PAGES = (
@@ -45,7 +45,7 @@ class OwnFiles(StaticFiles):
 
     def file_response(self, *args: object, **options: object) -> Response:
         response = super().file_response(*args, **options)  # type: ignore[arg-type]
-        response.headers.update({**HEADERS, **A_DAY})
+        response.headers.update(A_DAY)
         return response
 
 
@@ -58,7 +58,7 @@ def add_web_pages(app: FastAPI, service: Service) -> None:
     @app.get("/static/style.css", include_in_schema=False)
     def stylesheet() -> Response:
         """Return the stylesheet that these pages and exported pages share."""
-        return FileResponse(style, media_type="text/css", headers={**HEADERS, **A_DAY})
+        return FileResponse(style, media_type="text/css", headers=A_DAY)
 
     app.mount("/static", OwnFiles(packages=[("peerage.doors.web", "static")]), name="static")
     for pages in PAGES:

@@ -206,10 +206,21 @@ async def rename(
 
 
 @router.post("/sessions/{id}/delete")
-async def delete_session(service: Serving, client: Admin, session_id: SessionId) -> Response:
+async def delete_session(
+    request: Request, service: Serving, client: Admin, session_id: SessionId
+) -> Response:
     """Delete a session: boards, audits and lists leave it out."""
-    await delete_or_restore(client, service, DeleteOptions(sessions=(session_id,)))
-    return RedirectResponse(f"/sessions/{quote(session_id)}", 303)
+    options = DeleteOptions(sessions=(session_id,))
+    done = await delete_or_restore(client, service, options)
+    return after_deletion(request, done, f"/sessions/{quote(session_id)}")
+
+
+def after_deletion(request: Request, done: Mapping[str, Any], to: str) -> Response:
+    """Go to a page; first name the folders that still show what was deleted, if there are any."""
+    if not done["publish_again"]:
+        return RedirectResponse(to, 303)
+    folders = done["publish_again"]
+    return page(request, "publish_again.html", here="/settings", folders=folders, to=to)
 
 
 @router.get("/deleted")

@@ -258,7 +258,7 @@ async def settings(request: Request, service: Serving) -> Response:
     )
 
 
-@router.get("/settings/health", dependencies=[RUN])
+@router.post("/settings/health", dependencies=[RUN])
 async def health(request: Request, service: Serving) -> Response:
     """Return whether each seat answers; a recent result may be reused."""
     check: PanelCheck = request.app.state.panel_check

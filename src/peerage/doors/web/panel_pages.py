@@ -10,9 +10,10 @@ from fastapi import APIRouter, Form
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from peerage.config.settings import SeatTable
+from peerage.config.settings import MAX_LINE, SeatTable
 from peerage.doors.http.access import ADMIN, READ, Admin, Serving, client_of
 from peerage.doors.http.panel_routes import (
+    EndpointGiven,
     PanelName,
     delete_panel,
     keep_panel,
@@ -57,16 +58,21 @@ async def create(
     return RedirectResponse(_address(panel.name), 303)
 
 
-@router.get("/panels/models", dependencies=[ADMIN])
+@router.post("/panels/models", dependencies=[ADMIN])
 async def models(
-    request: Request, service: Serving, base_url: str = "", api_key_env: str = "", n: int = 0
+    request: Request,
+    service: Serving,
+    base_url: Annotated[str, Form(max_length=MAX_LINE)] = "",
+    api_key_env: Annotated[str, Form(max_length=MAX_LINE)] = "",
+    n: Annotated[int, Form()] = 0,
 ) -> Response:
     """List the models of an endpoint, as choices for the form."""
     names: list[str] = []
     problem = ""
-    if base_url:
+    if base_url.strip():
         try:
-            listed = await list_endpoint_models(service, base_url.strip(), api_key_env.strip())
+            given = EndpointGiven(base_url=base_url, api_key_env=api_key_env)
+            listed = await list_endpoint_models(service, given)
             names = listed["models"]
         except PeerageError as error:
             problem = f"{error.message} {error.hint}".strip()

@@ -37,7 +37,14 @@ from peerage.people import (
     withdraw_review,
 )
 from peerage.reports.options import ItemBoardOptions
-from peerage.reports.page_facts import Agreement, agreements_of, n_judged, reveal, stored_rows
+from peerage.reports.page_facts import (
+    Agreement,
+    Reveal,
+    agreements_of,
+    n_judged,
+    reveal,
+    stored_rows,
+)
 from peerage.scoring import recorded_options
 from peerage.service import Service
 
@@ -142,17 +149,36 @@ async def undo(
 async def show_reveal(
     request: Request, service: Serving, client: Reviewer, session_id: SessionId
 ) -> Response:
-    """Return the authors of the answers, and each reviewer's agreement with this person."""
+    """Return the authors of the answers, and each reviewer's agreement with this person.
+
+    Until the person has asked for it, the page only asks whether to show it.
+    """
+    revealed = await _reveal(service, client, session_id)
+    id_ = revealed.session.id
+    if not await service.read(has_seen_reveal, service.store, client.name, id_):
+        return _page(request, "reveal_ask.html", client, id=id_)
+    overall, n_sessions = await service.read(_agreements, service, client.name)
+    by_name = {one.name: one for one in overall}
+    values = {"reveal": revealed, "overall": by_name, "n_sessions": n_sessions}
+    return _page(request, "reveal.html", client, **values)
+
+
+@router.post("/review/{id}/reveal")
+async def ask_for_reveal(service: Serving, client: Reviewer, session_id: SessionId) -> Response:
+    """Note that the person sees the authors, after which the review stands, and show them."""
+    id_ = (await _reveal(service, client, session_id)).session.id
+    await service.read(note_reveal, service.store, client.name, id_, time.time())
+    return RedirectResponse(f"/review/{id_}/reveal", 303)
+
+
+async def _reveal(service: Service, client: Client, session_id: str) -> Reveal:
+    """Return the authors of a session's answers; raise an error before the person's review."""
     events = await service.read(service.store.events, await service.full_id(session_id))
     options = recorded_options(service.settings, opening_of(events))
     revealed = await service.read(reveal, events, client.name, options)
     if revealed is None:
         raise NotFoundError("you have not reviewed this session, or may not review it.")
-    await service.read(note_reveal, service.store, client.name, revealed.session.id, time.time())
-    overall, n_sessions = await service.read(_agreements, service, client.name)
-    by_name = {one.name: one for one in overall}
-    values = {"reveal": revealed, "overall": by_name, "n_sessions": n_sessions}
-    return _page(request, "reveal.html", client, **values)
+    return revealed
 
 
 @router.get("/me")

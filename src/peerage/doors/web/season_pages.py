@@ -37,7 +37,6 @@ from peerage.hosted_seasons import (
     find_plan,
     list_plans,
     remove_draft,
-    rename_season,
     stored_prompts,
 )
 from peerage.panels import list_panels
@@ -189,22 +188,25 @@ async def pause(host: Host, id_: SeasonId) -> Response:
 
 @router.post("/seasons/{id}/name")
 async def rename(
-    service: Serving, client: Runner, id_: SeasonId, name: Annotated[str, Form(max_length=100)]
+    host: Host, client: Runner, id_: SeasonId, name: Annotated[str, Form(max_length=100)]
 ) -> Response:
     """Give a season another name."""
-    await service.read(rename_season, service.store, id_, name.strip(), client.name)
+    await host.rename(id_, name.strip(), client.name)
     return RedirectResponse(f"/seasons/{id_}", 303)
 
 
 @router.post("/seasons/{id}/delete")
-async def delete_season(service: Serving, host: Host, client: Admin, id_: SeasonId) -> Response:
+async def delete_season(
+    request: Request, service: Serving, host: Host, client: Admin, id_: SeasonId
+) -> Response:
     """Delete a season. A draft is erased; a season with sessions can be restored."""
     from peerage.doors.http.data_routes import delete_or_restore
+    from peerage.doors.web.curation_pages import after_deletion
 
     plan = await service.read(check_deletable, service.store, host, id_)
     if not await service.read(remove_draft, service.store, plan):
-        await delete_or_restore(client, service, DeleteOptions(seasons=(plan.season,)))
-        return RedirectResponse(f"/deleted?season={plan.season}", 303)
+        done = await delete_or_restore(client, service, DeleteOptions(seasons=(plan.season,)))
+        return after_deletion(request, done, f"/deleted?season={plan.season}")
     return RedirectResponse("/seasons", 303)
 
 

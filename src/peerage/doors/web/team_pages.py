@@ -87,9 +87,9 @@ async def join(
     link = find_link(text, links, service.clock())
     if link is None:
         return page(request, "join.html", code=410, link=None, wrong="", name="")
-    seats = [seat.name for seat in service.settings.seats]
+    store, configured = service.store, service.configured
     try:
-        token = await service.read(accept, service.store, link, name, seats, service.clock())
+        token = await service.read(accept, store, configured, link, name, service.clock())
     except UsageError as error:
         wrong = f"{error.message} {error.hint}"
         return page(request, "join.html", code=422, link=link, wrong=wrong, name=name)

@@ -115,13 +115,7 @@ POLICY = (
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types htmx"
 )
-HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-cache",
-}
+CACHING = {"Cache-Control": "no-cache"}
 
 
 @cache
@@ -311,7 +305,7 @@ def _render(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> 
 
 
 def headers_with(nonce: str) -> Mapping[str, str]:
-    return {**HEADERS, "Content-Security-Policy": POLICY.format(nonce=nonce)}
+    return {**CACHING, "Content-Security-Policy": POLICY.format(nonce=nonce)}
 
 
 def image_response(query: Query, number: int) -> Response:
@@ -336,15 +330,7 @@ def static_version() -> str:
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are shown to people as pages, not as JSON.
-
-    It answers HEAD as it answers GET, without the content.
-    """
-
-    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **options)
-        if self.methods and "GET" in self.methods:
-            self.methods.add("HEAD")
+    """A route whose errors are shown to people as pages, not as JSON."""
 
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
