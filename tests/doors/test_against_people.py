@@ -29,4 +29,13 @@ def test_the_sentence_is_two_commands_away_at_the_command_line(peerage, tmp_path
 def test_a_named_judge_without_a_file_says_what_to_do(peerage):
     done = peerage("audit", "--judge", "gpt")
     assert done.returncode == 2
-    assert "no file is named" in done.stderr
+    assert "--judge names columns of a file" in done.stderr
+
+
+def test_human_and_reviewer_name_columns_too(peerage, tmp_path):
+    path = write(tmp_path / "odd.csv", 100)
+    text = path.read_text(encoding="utf-8").replace("human,judge", "alice,scorer")
+    path.write_text(text, encoding="utf-8")
+    words = ("audit", path, "--human", "alice", "--reviewer", "scorer", "--json")
+    (card,) = json.loads(peerage(*words).stdout)["against_people"]
+    assert (card["judge"], card["n"]) == ("scorer", 100)

@@ -186,6 +186,7 @@ def audit(
         list[str] | None,
         Parameter(help="Columns of judges, in a table with labels; recognised by default."),
     ] = None,
+    human: Annotated[list[str] | None, Parameter(show=False)] = None,
     html: Html = None,
     reviews: JudgementFiles = JudgementFiles(),
     common: Common = Common(),
@@ -197,9 +198,17 @@ def audit(
     if session is not None and options.selects:
         names = ", ".join(f"--{name}" for name in options.chosen)
         raise UsageError(f"--session audits one whole session, so {names} cannot be used.")
-    labels = _labels_format(files, judge or (), options.people or ())
+    if human:
+        options = options.model_copy(update={"people": (*(options.people or ()), *human)})
+    implied = [options.reviewer] if options.people and options.reviewer else []
+    labels = _labels_format(files, judge or implied, options.people or ())
+    if labels is None and judge:
+        raise UsageError(
+            f"--judge names columns of a file, and there is no column {shown(judge[0])}.",
+            hint="As in: peerage audit answers.csv --judge gpt --people human",
+        )
     if labels is not None:  # then the table says who the people are
-        options = options.model_copy(update={"people": None})
+        options = options.model_copy(update={"people": None, "reviewer": None})
     with reviews.open(files, known_format=labels) as tables:
         reports = common.reports(tables)
         result = reports.audit(options) if session is None else reports.audit_session(session)
@@ -218,14 +227,7 @@ def _labels_format(
     files: Sequence[Path], judges: Sequence[str], people: Sequence[str]
 ) -> Format | None:
     """Return the format of a table with labels if its columns were named, else None."""
-    if not judges and not people:
-        return None
-    if not files:
-        if judges:
-            raise UsageError(
-                "--judge names columns of a file, and no file is named.",
-                hint="As in: peerage audit answers.csv --judge gpt --people human",
-            )
+    if not files or not (judges or people):
         return None
     from peerage.imports.formats.wide_labels import named_format
 

@@ -260,10 +260,9 @@ def labels_format(judges: Sequence[str] = (), people: Sequence[str] = ()) -> For
 
 
 def named_format(path: Path, judges: Sequence[str], people: Sequence[str]) -> Format | None:
-    """Return the format for columns that were named; None if people are not a column."""
-    if not judges and not set(people) <= set(look_at(path).columns):
-        return None
-    return labels_format(judges, people)
+    """Return the format for columns that were named; None if no name is a column."""
+    is_wide = bool({*judges, *people} & {*look_at(path).columns})
+    return labels_format(judges, people) if is_wide else None
 
 
 def warnings(path: Path, judges: Sequence[str] = (), people: Sequence[str] = ()) -> list[str]:
