@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 
@@ -377,3 +378,17 @@ def test_several_judges_have_a_scorecard_of_their_majority_and_are_compared_in_p
         float(right["bad"].mean() - right["good"].mean())
     )
     assert behind.p < 0.001
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n_labels", [1, 2, 3, 4, 12])
+@pytest.mark.parametrize("marks", [(0.0, 1.0), (1.0, 2.0, 5.0), (3.0,)])
+@pytest.mark.parametrize("queries", [1, 2, 100])
+def test_hardly_any_label_gives_no_figure_that_is_not_a_number(
+    n_labels: int, marks: tuple[float, ...], queries: int
+) -> None:
+    for judge_marks in ((0.0, 1.0), (1.0, 3.0, 4.0)):
+        judge = [judge_marks[i % len(judge_marks)] for i in range(20)]
+        people = [marks[i % len(marks)] if i < n_labels else math.nan for i in range(20)]
+        found = card(judge, people, [f"q{i % queries}" for i in range(20)])
+        json.dumps(found.document(), allow_nan=False)

@@ -82,7 +82,8 @@ def spread_ratio(judge: Floats, people: Floats, group: Ints) -> Bounded | None:
 
 def _spread(sums: Floats) -> Floats:
     n, x, y, xx, yy, _ = np.moveaxis(sums, -1, 0)
-    ratio: Floats = np.sqrt(np.maximum(_quotient(xx - x * x / n, yy - y * y / n), 0.0))
+    some = np.maximum(n, 1.0)
+    ratio: Floats = np.sqrt(np.maximum(_quotient(xx - x * x / some, yy - y * y / some), 0.0))
     return ratio
 
 

@@ -30,6 +30,7 @@ from peerage.labels.triage import ship
 from peerage.reviews.rows import Rows
 
 HALF_WIDTH = 0.05
+FEWEST_FOR_SPREAD = 3  # queries, below which marks have neither a spread nor an interval
 
 
 def scorecards(
@@ -102,6 +103,8 @@ def _of_marks(card: Scorecard, judged: Judged) -> Scorecard:
         )
     if judged.are_binary:
         return replace(card, base_rate=rate(h == 1.0, group))
+    if card.n_groups < FEWEST_FOR_SPREAD:
+        return card
     return replace(
         card,
         level=level_gap(j, h, group),
