@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from peerage.doors.web.gate_pages import running_interval
-from peerage.reports.gates import MeasureResult
+from peerage.reports.gate_results import MeasureResult
 from peerage.stats.bets import GateVerdict, Look
 from tests.doors.http.conftest import running, simulated
 

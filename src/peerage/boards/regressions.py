@@ -1,0 +1,103 @@
+"""The guard of a gate: whether a candidate has more clear regressions than chance explains.
+
+Where the panel's votes are noisy, some queries of two equal models look like clear regressions, and
+as many like clear improvements. So the guard compares the two numbers by an exact one-sided sign
+test. A regression on a single query is shown by repeats of that query: again by a sign test,
+corrected by Holm's method for the number of queries with repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from peerage.boards.differences import QueryDifferences, RepeatView
+from peerage.stats.tails import sign_test_p
+
+MIN_JUDGES = 3  # judges who must have compared both answers of a query
+CLEAR_DROP = 0.5  # in share: if all judges are against too, the query is a clear regression
+GUARD_ALPHA = 0.05  # of both tests together
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFindings:
+    """Clear regressions and improvements by their indices, and the two tests of the guard."""
+
+    n_checked: int  # queries that enough judges compared
+    regressions: tuple[int, ...]
+    improvements: tuple[int, ...]
+    p: float | None  # that there are so many more regressions by chance; None if there is neither
+    blocks: bool  # because of the numbers of regressions and improvements
+    n_repeated: int  # queries with repeats of their own
+    most_repeats: int  # of one query
+    repeats_needed: int  # of one query, before a regression on it alone can be shown
+    repeated_regressions: tuple[int, ...]  # queries that repeats show to be regressions
+
+
+def find_regressions(differences: QueryDifferences) -> GuardFindings:
+    """Return the clear regressions and improvements, and whether chance explains them.
+
+    The two tests share their error. If one cannot show anything here, the other has all of it.
+    """
+    worse, better = (_clear(differences, sign) for sign in (-1.0, 1.0))
+    n_clear = len(worse) + len(better)
+    p = sign_test_p(len(worse), n_clear) if n_clear else None
+    repeats = differences.repeats
+    repeated = [i for i, view in enumerate(repeats) if view.n]
+    most = max((repeats[i].n for i in repeated), default=0)
+    half = GUARD_ALPHA / 2
+    can_compare = signs_needed(half) <= n_clear
+    needed = signs_needed((half if can_compare else GUARD_ALPHA) / max(1, len(repeated)))
+    can_repeat = most >= needed
+    share = half if can_compare and can_repeat else GUARD_ALPHA
+    found = _on_their_own(repeats, repeated, share) if can_repeat else ()
+    return GuardFindings(
+        sum(view.n_judges >= MIN_JUDGES for view in differences.views),
+        worse,
+        better,
+        p,
+        p is not None and (can_compare or not can_repeat) and p <= share,
+        len(repeated),
+        most,
+        needed,
+        found,
+    )
+
+
+def signs_needed(alpha: float) -> int:
+    """Return the least number of equal signs that a sign test finds at this level."""
+    n = 1
+    while sign_test_p(n, n) > alpha:
+        n += 1
+    return n
+
+
+def _clear(differences: QueryDifferences, sign: float) -> tuple[int, ...]:
+    """Return the queries on which all judges clearly prefer one side: with −1 the base."""
+    return tuple(
+        i
+        for i, view in enumerate(differences.views)
+        if view.n_judges >= MIN_JUDGES
+        and (view.n_against if sign < 0.0 else view.n_for) == view.n_judges
+        and sign * differences.by_measure[0, i] >= CLEAR_DROP
+    )
+
+
+def _on_their_own(
+    repeats: Sequence[RepeatView], repeated: Sequence[int], alpha: float
+) -> tuple[int, ...]:
+    """Return the queries whose own repeats show a clear regression, by Holm's method."""
+    p_of = partial(_own_p, repeats)
+    found = []
+    for n_before, i in enumerate(sorted(repeated, key=lambda i: (p_of(i), i))):
+        if p_of(i) > alpha / (len(repeated) - n_before):
+            break
+        found.append(i)
+    return tuple(sorted(found))
+
+
+def _own_p(repeats: Sequence[RepeatView], i: int) -> float:
+    """Return the p of a query's repeats; 1 if their mean is not a clear loss."""
+    view = repeats[i]
+    return sign_test_p(view.n_against, view.n) if view.mean <= -CLEAR_DROP else 1.0
