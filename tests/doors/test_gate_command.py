@@ -35,7 +35,8 @@ SIDES = ("--base", "old", "--candidate", "new")
         ([1.0, -1.0], ("--undecided", "pass"), 0),
         ([1.0, -1.0], ("--undecided", "fail"), 1),
         ([-1.0] * 60, ("--undecided", "pass"), 1),
-        ([1.0] * 60 + [-2.0], ("--guard",), 1),
+        ([1.0] * 60 + [-2.0], ("--guard",), 0),
+        ([-1.0] * 7, ("--guard", "--undecided", "pass"), 1),
         ([0.0] * 60, ("--margin", "2"), 2),
     ],
 )
@@ -129,7 +130,7 @@ def test_a_season_stops_when_it_knows_and_its_log_keeps_the_bar(
     gate = peerage("gate", *SIDES, "--season", summary["season"], "--json")
     document = json.loads(gate.stdout)
     assert gate.returncode == 1
-    assert document["order"] == "as in the season's prompts"
+    assert document["order"] == "drawn from the season's seed, as its log has it"
     assert document["registered"] == document["bar_hash"]
     assert document["bar_hash"] == json.loads((tmp_path / "bar.json").read_text())["hash"]
     wrong = peerage(

@@ -137,11 +137,8 @@ def decide_gate(
         on=options.on,
         is_suite=options.suite is not None,
     )
-    keeps = looks_kept is not None
-    results = judge_candidates(sides, options, looks_at, bar, keeps_looks=keeps)
-    if looks_kept is not None:
-        looks_kept.keep(bar, looks_at.units)
-    return results
+    keeps = looks_kept is not None and looks_kept.keep(bar, looks_at.units)
+    return judge_candidates(sides, options, looks_at, bar, keeps_looks=keeps)
 
 
 def one_or_several(results: Sequence[GateResult]) -> GateResult | GateResults:

@@ -22,7 +22,7 @@ from peerage.events import Opened, read_event
 from peerage.reports.gate_files import hash_of, recorded_draw
 from peerage.reviews.rows import unit_of
 from peerage.stats.orders import groups_p, values_p
-from peerage.stores import Store, StoredDocument
+from peerage.stores import Store, StoredDocument, StoreError
 
 GROUPS_ALPHA = 0.01  # an order whose adjacent queries share a category this rarely is not used
 VALUES_ALPHA = 0.05  # an order whose outcomes drift this rarely is not used
@@ -96,30 +96,35 @@ class QueryLooks(Protocol):
         """Return the hashes of the queries that were looked at, in that order."""
         ...
 
-    def keep(self, bar: Mapping[str, Any], units: Sequence[str]) -> None:
-        """Store which queries have now been looked at, in this order."""
+    def keep(self, bar: Mapping[str, Any], units: Sequence[str]) -> bool:
+        """Store which queries have now been looked at, in this order; False if that failed."""
         ...
 
 
 class StoredLooks:
-    """The looks of gates over a store, by bar and selection of reviews."""
+    """The looks of gates over a store, by what is compared and which reviews are selected."""
 
     def __init__(self, store: Store, selection: Mapping[str, Any]) -> None:
         self._store, self._selection = store, dict(selection)
 
     def _name(self, bar: Mapping[str, Any]) -> str:
-        return hash_of({"bar": dict(bar), "selection": self._selection})
+        compared = {name: value for name, value in bar.items() if name not in ("margin", "alpha")}
+        return hash_of({"bar": compared, "selection": self._selection})
 
     def earlier(self, bar: Mapping[str, Any]) -> tuple[str, ...]:
         stored = self._store.document(LOOKS, self._name(bar))
         return () if stored is None else tuple(stored.body["queries"])
 
-    def keep(self, bar: Mapping[str, Any], units: Sequence[str]) -> None:
+    def keep(self, bar: Mapping[str, Any], units: Sequence[str]) -> bool:
         known = self.earlier(bar)
         queries = list(dict.fromkeys([*known, *map(short_hash, units)]))
         if len(queries) > len(known):
             document = StoredDocument(LOOKS, self._name(bar), time.time(), "", {"queries": queries})
-            self._store.put_document(document)
+            try:
+                self._store.put_document(document)
+            except StoreError:  # on a file system that can only be read
+                return False
+        return True
 
 
 def short_hash(unit: str) -> str:

@@ -33,10 +33,12 @@ def values_p(values: Floats) -> float:
     The statistic is the largest deviation of a running sum from its straight line, over all series,
     each in units of its own spread.
     """
+    if values.shape[1] < 2:
+        return 1.0
     centred = values - values.mean(axis=1, keepdims=True)
     spread = np.sqrt((centred**2).sum(axis=1, keepdims=True))
     varies = spread[:, 0] > 0.0
-    if values.shape[1] < 2 or not varies.any():
+    if not varies.any():
         return 1.0
     parts = centred[varies] / spread[varies]
     return _permutation_p(

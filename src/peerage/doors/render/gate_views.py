@@ -168,11 +168,9 @@ def guard_sentences(result: GateResult) -> Iterator[str]:
 def error_rates(result: GateResult) -> str:
     """Return the error probability of each verdict, in a sentence."""
     alpha, margin = result.bar["alpha"], result.bar["margin"]
-    looks = (
-        "however often you look"
-        if result.keeps_looks
-        else "for one gate over this table (only a store keeps earlier looks while reviews are added)"
-    )
+    looks = "however often you look"
+    if not result.keeps_looks:
+        looks = "for one gate over these reviews (only a store keeps which queries were looked at)"
     equal = "equal models are called different"
     if result.n_candidates > 1:
         equal = f"any of {result.n_candidates} candidates that equal the base is called different"
@@ -240,19 +238,28 @@ def telling_table(some: Sequence[TellingQuery], title: str) -> TextTable:
     return table
 
 
-def telling_tables(result: GateResult) -> Iterator[tuple[str, Sequence[TellingQuery]]]:
-    """Yield the tables of single queries with their titles, at most N_REGRESSIONS rows each."""
+def telling_tables(
+    result: GateResult, *, all_clear: bool
+) -> Iterator[tuple[str, Sequence[TellingQuery]]]:
+    """Yield the tables of single queries with their titles."""
     guard = result.guard
+    yield f"queries that most favour {result.candidate}", result.for_candidate
+    yield f"queries that most favour {result.base}", result.for_base
+    if not (guard.is_on or all_clear):
+        return
     yield f"queries whose repeats favour {result.base}", guard.repeated_regressions
     yield f"clear regressions: all judges prefer {result.base}", guard.regressions
     yield f"clear improvements: all judges prefer {result.candidate}", guard.improvements
-    yield f"queries that most favour {result.candidate}", result.for_candidate
-    yield f"queries that most favour {result.base}", result.for_base
 
 
-def shown_tables(result: GateResult) -> Iterator[tuple[str, Sequence[TellingQuery]]]:
-    """Yield the tables that have rows, shortened, with the number of their rows in the title."""
-    for title, some in telling_tables(result):
+def shown_tables(
+    result: GateResult, *, all_clear: bool = False
+) -> Iterator[tuple[str, Sequence[TellingQuery]]]:
+    """Yield the tables that have rows, shortened, with the number of their rows in the title.
+
+    The clear regressions and improvements are shown if the guard is on, or with `all_clear`.
+    """
+    for title, some in telling_tables(result, all_clear=all_clear):
         n = len(some)
         first = f" (the first {N_REGRESSIONS} of {n:,})" if n > N_REGRESSIONS else ""
         if some:

@@ -93,7 +93,10 @@ def _verdict(service: Service, form: dict[str, str]) -> dict[str, Any]:
         "sentence": _without_verdict(verdict_sentence(result)),
         "reasons": [*reasons(result), error_rates(result)],
         "charts": [running_interval(one, margin) for one in result.measures],
-        "tables": [(title[:1].upper() + title[1:], some) for title, some in shown_tables(result)],
+        "tables": [
+            (title[:1].upper() + title[1:], some)
+            for title, some in shown_tables(result, all_clear=True)
+        ],
         "questions": _questions(service, result),
     }
 
@@ -106,7 +109,7 @@ def _without_verdict(sentence: str) -> str:
 
 def _questions(service: Service, result: GateResult) -> dict[str, str]:
     """Return the questions of these sessions, by session."""
-    shown = (query for _, some in shown_tables(result) for query in some)
+    shown = (query for _, some in shown_tables(result, all_clear=True) for query in some)
     ids = {one for query in shown for one in query.sessions[:N_SESSIONS]}
     return questions_of(service.store, sorted(ids))
 
