@@ -57,8 +57,14 @@ def test_repeats_of_one_query_share_the_error_with_those_of_others() -> None:
 
 def test_the_two_tests_share_the_error_if_both_can_show_something() -> None:
     repeats = (RepeatView(5, 0, -1.0), *[RepeatView()] * 9)
-    assert find_regressions(queries(5, 5, 0, repeats)).repeats_needed == 6
-    assert find_regressions(queries(2, 2, 6, repeats)).repeats_needed == 5
+    assert find_regressions(queries(8, 2)).blocks is False  # p .055
+    assert find_regressions(queries(9, 1)).blocks is True  # p .011
+    both = find_regressions(queries(9, 1, 0, repeats))
+    assert (both.blocks, both.repeated_regressions) == (False, (0,))  # .011 is not within .01
+    assert find_regressions(queries(9, 1, 0, (RepeatView(4, 0, -1.0), *repeats[1:]))).blocks
+    fifty = (RepeatView(11, 0, -1.0), *[RepeatView(6, 5, 0.0)] * 49)
+    assert find_regressions(queries(20, 20, 10, fifty)).repeats_needed == 11
+    assert find_regressions(queries(2, 2, 46, fifty)).repeats_needed == 10
     assert find_regressions(queries(8, 2)).p == pytest.approx(56 / 1024)
 
 

@@ -18,6 +18,9 @@ from peerage.stats.tails import sign_test_p
 MIN_JUDGES = 3  # judges who must have compared both answers of a query
 CLEAR_DROP = 0.5  # in share: if all judges are against too, the query is a clear regression
 GUARD_ALPHA = 0.05  # of both tests together
+# Of it for single queries, if both tests can show something: signs are few, so that less would need
+# more repeats. With this share one query needs five of them, and ten queries need eight.
+REPEATS_ALPHA = 0.04
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,13 @@ def find_regressions(differences: QueryDifferences) -> GuardFindings:
     repeats = differences.repeats
     repeated = [i for i, view in enumerate(repeats) if view.n]
     most = max((repeats[i].n for i in repeated), default=0)
-    half = GUARD_ALPHA / 2
-    can_compare = signs_needed(half) <= n_clear
-    needed = signs_needed((half if can_compare else GUARD_ALPHA) / max(1, len(repeated)))
+    rest = GUARD_ALPHA - REPEATS_ALPHA
+    can_compare = signs_needed(rest) <= n_clear
+    for_repeats = REPEATS_ALPHA if can_compare else GUARD_ALPHA
+    needed = signs_needed(for_repeats / max(1, len(repeated)))
     can_repeat = most >= needed
-    share = half if can_compare and can_repeat else GUARD_ALPHA
-    found = _on_their_own(repeats, repeated, share) if can_repeat else ()
+    found = _on_their_own(repeats, repeated, for_repeats) if can_repeat else ()
+    share = rest if can_repeat else GUARD_ALPHA
     return GuardFindings(
         sum(view.n_judges >= MIN_JUDGES for view in differences.views),
         worse,
