@@ -253,7 +253,7 @@ def candidate_counts(n_candidates: int, gap: float, n_runs: int) -> tuple[int, i
     panel = Panel(n_candidates + 4, 4)
     base = n_candidates
     advantage = np.zeros((N_QUERIES, panel.n_models))
-    advantage[:, 0] = gap
+    advantage[:, 0] = advantage_for(panel, gap)
     rng, n_alone, n_together, n_found = np.random.default_rng(7), 0, 0, 0
     first = 1 if gap else 0
     for run in range(n_runs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from peerage import Council
 from peerage.boards.differences import JudgeView, QueryDifferences, order_digest
 from peerage.config import Settings
 from peerage.doors.cli.run import draw_order
-from peerage.errors import InputError
 from peerage.imports.prompt_files import open_prompts
 from peerage.reports import Reports
 from peerage.reports.gate_files import bar_document
@@ -25,6 +25,7 @@ from peerage.reports.query_orders import (
     BY_SEED,
     SeasonOrder,
     StoredLooks,
+    UnfinishedSession,
     order_queries,
     read_season_order,
     short_hash,
@@ -85,23 +86,40 @@ def test_queries_that_were_looked_at_stay_in_front() -> None:
     assert set(after.units) == set(grown.units)
 
 
-def drawn(unfinished: tuple[tuple[str, str], ...] = ()) -> SeasonOrder:
+def waiting(*places: int) -> tuple[UnfinishedSession, ...]:
+    return tuple(UnfinishedSession(f"s{i}", f"query q{i:03}", "a") for i in places)
+
+
+def drawn(unfinished: tuple[UnfinishedSession, ...] = ()) -> SeasonOrder:
     keys = {f"s{i}": (0.0, bytes([N - i])) for i in range(N)}
-    return SeasonOrder(
-        RECORDED.place_by_session, is_drawn=True, key_by_session=keys, unfinished=unfinished
-    )
+    return replace(RECORDED, is_drawn=True, key_by_session=keys, unfinished=unfinished)
 
 
 def test_looks_in_a_drawn_order_wait_for_the_first_unfinished_session() -> None:
     some = differences(MIXED)
     assert order_queries([some], drawn()).units == some.units[::-1]
-    waiting = order_queries([some], drawn((("s9", "a"),)))
-    assert waiting.units == some.units[:9:-1]
-    assert "10 finished queries wait for session s9" in waiting.flags[0]
-    other = order_queries([some], drawn((("s9", "a"),)), on="b")  # of another category
+    order = order_queries([some], drawn(waiting(9, 4)))
+    assert order.units == some.units[:9:-1]
+    assert "10 finished queries wait for session s9" in order.flags[0]
+    other = order_queries([some], drawn(waiting(9)), on="b")  # of another category
     assert other.units == some.units[::-1]
-    with pytest.raises(InputError, match="the first query in the season's order is not finished"):
-        order_queries([some], drawn(((f"s{N - 1}", ""),)))
+    none = order_queries([some], drawn(waiting(N - 1)))
+    assert (none.units, len(none.flags)) == ((), 1)
+
+
+def test_looks_in_a_recorded_order_or_by_the_hash_wait_too() -> None:
+    some = differences(MIXED)
+    order = order_queries([some], replace(RECORDED, unfinished=waiting(50)))
+    assert (order.words, order.units) == (BY_PROMPTS, some.units[:50])
+    sorted_ = differences([-1.0] * 30 + [1.0] * 30)
+    hashed = sorted(sorted_.units, key=order_digest)
+    n, place = next((n, at) for n, u in enumerate(hashed) if (at := sorted_.units.index(u)) > 50)
+    order = order_queries([sorted_], replace(RECORDED, unfinished=waiting(place)))
+    assert (order.words, order.units) == (BY_HASH, tuple(hashed[:n]))
+    earlier = [short_hash(hashed[n])]  # it was looked at before seats joined it
+    again = order_queries([some], replace(RECORDED, unfinished=waiting(place)), earlier=earlier)
+    assert again.units[0] == hashed[n]
+    assert set(again.units) == set(some.units)
 
 
 def test_the_looks_of_a_store_are_kept_by_what_is_compared(tmp_path: Path) -> None:

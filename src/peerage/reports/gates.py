@@ -137,7 +137,13 @@ def decide_gate(
         on=options.on,
         is_suite=options.suite is not None,
     )
-    keeps = looks_kept is not None and looks_kept.keep(bar, looks_at.units)
+    if not looks_at.units:
+        raise InputError(
+            f"{few(looks_at.flags)}.",
+            hint="Continue the season with the same `peerage run` command, and ask again.",
+        )
+    is_drawn = season is not None and season.is_drawn  # the log keeps this order
+    keeps = is_drawn or (looks_kept is not None and looks_kept.keep(bar, looks_at.units))
     return judge_candidates(sides, options, looks_at, bar, keeps_looks=keeps)
 
 

@@ -12,12 +12,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from peerage.boards.differences import QueryDifferences, order_digest
-from peerage.errors import InputError, UnreadableError, how_many
+from peerage.errors import UnreadableError, how_many
 from peerage.events import Opened, read_event
 from peerage.reports.gate_files import hash_of, recorded_draw
 from peerage.reviews.rows import unit_of
@@ -36,6 +36,14 @@ BY_HASH = "by a hash of each query's name"
 Key = tuple[float, bytes]  # the batch of a query, and its place within it
 
 
+class UnfinishedSession(NamedTuple):
+    """A session of a season that is not finished, with its query."""
+
+    id: str
+    unit: str
+    category: str
+
+
 @dataclass(frozen=True, slots=True)
 class SeasonOrder:
     """The order of a stored season's sessions, as its log has it.
@@ -48,7 +56,7 @@ class SeasonOrder:
     key_by_session: Mapping[str, Key] = field(default_factory=dict)
     batch_by_unit: Mapping[str, float] = field(default_factory=dict)
     n_repeats: int | None = None  # planned sessions of each query
-    unfinished: tuple[tuple[str, str], ...] = ()  # sessions with their categories
+    unfinished: tuple[UnfinishedSession, ...] = ()
 
     @property
     def next_batch(self) -> int:
@@ -64,6 +72,7 @@ def read_season_order(store: Store, season: str) -> SeasonOrder:
     """Return the order of a season's sessions from its log."""
     entries = store.sessions(season)
     keys: dict[str, Key] = {}
+    units: dict[str, str] = {}
     batch_by_unit: dict[str, float] = {}
     latest, repeats = float(BEFORE_ANY), []
     for event in store.openings(season):
@@ -77,6 +86,7 @@ def read_season_order(store: Store, season: str) -> SeasonOrder:
                 latest = max(latest, batch)
                 repeats.append(drawn[1])
             unit = unit_of(event.session_id, opened.query.id or None)
+            units[event.session_id] = unit
             batch = batch_by_unit.setdefault(unit, batch)
             keys[event.session_id] = (batch, order_digest(unit, opened.seed))
     return SeasonOrder(
@@ -85,7 +95,11 @@ def read_season_order(store: Store, season: str) -> SeasonOrder:
         keys,
         batch_by_unit,
         min(repeats, default=None),
-        tuple((one.id, one.category) for one in entries if not one.status),
+        tuple(
+            UnfinishedSession(one.id, units[one.id], one.category)
+            for one in entries
+            if not one.status and one.id in units
+        ),
     )
 
 
@@ -151,64 +165,80 @@ def order_queries(
 ) -> QueryOrder:
     """Return the order of the queries of one or several candidates.
 
-    `earlier` has the hashes of queries that were looked at before; `on` is the only category. The
-    queries of a suite are in the order that was drawn, or in that of the hash.
+    `earlier` has the hashes of queries that were looked at before; `on` is the only category. A
+    season's queries wait for sessions that come earlier in the order and are not finished. The
+    order of a suite is the one that was drawn, or that of the hash.
     """
-    if season is not None and season.is_drawn:
-        return _drawn_order(some, season, on)
-    units = sorted({unit for one in some for unit in one.units})
-    words, order, flags = BY_HASH, sorted(units, key=order_digest), ()
-    if season is not None and not is_suite:
-        recorded = _recorded(some, season)
-        flags = _flag_order(some, recorded)
-        words, order = (words, order) if flags else (BY_PROMPTS, recorded)
-    place = {name: i for i, name in enumerate(earlier)}
-    hashes = {unit: short_hash(unit) for unit in units}
-    first = sorted((u for u in order if hashes[u] in place), key=lambda u: place[hashes[u]])
-    if 0 < len(first) < len(order):
-        words += f", after the {how_many(len(first), 'query', 'queries')} looked at before"
-    rest = (unit for unit in order if hashes[unit] not in place)
-    return QueryOrder(words, (*first, *rest), flags)
+    sessions = _sessions_by_unit(some)
+    by_hash = {unit: order_digest(unit) for unit in sessions}
+    if season is None:
+        return QueryOrder(*_with_earlier(BY_HASH, _sorted(by_hash), earlier))
+    waiting = [one for one in season.unfinished if on in (None, one.category)]
+    if season.is_drawn:
+        unknown = (math.inf, b"")
+        drawn = {
+            unit: min(season.key_by_session.get(one, unknown) for one in ids)
+            for unit, ids in sessions.items()
+        }
+        ready, flags = _ready(drawn, [(season.key_by_session[one.id], one.id) for one in waiting])
+        return QueryOrder(BY_SEED, ready, flags)
+    looked_at = set(earlier)
+    waiting = [one for one in waiting if short_hash(one.unit) not in looked_at]
+    place = season.place_by_session
+    last = {
+        unit: (max(place.get(one, 0) for one in ids), by_hash[unit])
+        for unit, ids in sessions.items()
+    }
+    ready, flags = _ready(last, [((place[one.id], b""), one.id) for one in waiting])
+    words = BY_PROMPTS
+    if is_suite or (refusal := _flag_order(some, ready)):
+        words = BY_HASH
+        ready, flags = _ready(by_hash, [(order_digest(one.unit), one.id) for one in waiting])
+        flags = flags if is_suite else (*refusal, *flags)
+    return QueryOrder(*_with_earlier(words, ready, earlier, _sorted(by_hash)), flags)
 
 
-def _drawn_order(
-    some: Sequence[QueryDifferences], season: SeasonOrder, on: str | None
-) -> QueryOrder:
-    """Return the queries before the first unfinished one, in the order that was drawn."""
-    keys: dict[str, Key] = {}
-    for side in some:
-        for unit, sessions in zip(side.units, side.sessions, strict=True):
-            unknown = (math.inf, order_digest(unit))
-            keys[unit] = min(season.key_by_session.get(one, unknown) for one in sessions)
-    order = sorted(keys, key=keys.__getitem__)
-    waiting = [
-        (season.key_by_session[session], session)
-        for session, category in season.unfinished
-        if session in season.key_by_session and on in (None, category)
-    ]
-    if not waiting:
-        return QueryOrder(BY_SEED, tuple(order))
-    first, session = min(waiting)
-    ready = tuple(unit for unit in order if keys[unit] < first)
-    if not ready:
-        raise InputError(
-            f"the first query in the season's order is not finished: session {session}.",
-            hint="Continue the season with the same `peerage run` command, and ask again.",
-        )
-    n_later = len(order) - len(ready)
-    later = how_many(n_later, "finished query waits", "finished queries wait")
-    flag = f"{later} for session {session}, which comes earlier in the season's order"
-    return QueryOrder(BY_SEED, ready, (flag,) if n_later else ())
-
-
-def _recorded(some: Sequence[QueryDifferences], season: SeasonOrder) -> list[str]:
-    """Return the queries in the order of the season's prompts, each by its last session."""
-    last: dict[str, int] = {}
+def _sessions_by_unit(some: Sequence[QueryDifferences]) -> dict[str, set[str]]:
+    """Return the sessions of each query, of all candidates."""
+    found: dict[str, set[str]] = {}
     for one in some:
         for unit, sessions in zip(one.units, one.sessions, strict=True):
-            places = (season.place_by_session.get(session, 0) for session in sessions)
-            last[unit] = max(last.get(unit, 0), *places)
-    return sorted(last, key=lambda unit: (last[unit], order_digest(unit)))
+            found.setdefault(unit, set()).update(sessions)
+    return found
+
+
+def _sorted(keys: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(sorted(keys, key=keys.__getitem__))
+
+
+def _ready(
+    keys: Mapping[str, Any], waiting: Sequence[tuple[Any, str]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the queries before the first unfinished session, and a flag on those after it."""
+    order = _sorted(keys)
+    if not waiting:
+        return order, ()
+    first, session = min(waiting)
+    ready = tuple(unit for unit in order if keys[unit] < first)
+    later = how_many(len(order) - len(ready), "finished query waits", "finished queries wait")
+    flag = f"{later} for session {session}, which comes earlier in the order and is not finished"
+    return ready, ((flag,) if len(ready) < len(order) else ())
+
+
+def _with_earlier(
+    words: str, order: Sequence[str], earlier: Sequence[str], units: Sequence[str] = ()
+) -> tuple[str, tuple[str, ...]]:
+    """Return an order with the queries that were looked at before in front, and its words.
+
+    `units` has all queries, also those that were looked at before and now wait.
+    """
+    place = {name: i for i, name in enumerate(earlier)}
+    hashes = {unit: short_hash(unit) for unit in (*units, *order)}
+    first = sorted((u for u in hashes if hashes[u] in place), key=lambda u: place[hashes[u]])
+    rest = [unit for unit in order if hashes[unit] not in place]
+    if first and rest:
+        words += f", after the {how_many(len(first), 'query', 'queries')} looked at before"
+    return words, (*first, *rest)
 
 
 def _flag_order(some: Sequence[QueryDifferences], order: Sequence[str]) -> tuple[str, ...]:
@@ -219,11 +249,14 @@ def _flag_order(some: Sequence[QueryDifferences], order: Sequence[str]) -> tuple
     names = sorted({name for one in some for name in one.categories})
     code = {name: i for i, name in enumerate(names)}
     for i, one in enumerate(some):
-        at = [column[unit] for unit in one.units]
-        start, means = sum(n_rows[:i]), one.by_measure.mean(axis=1, keepdims=True)
-        values[start : start + n_rows[i], at] = one.by_measure - means
+        used = [place for place, unit in enumerate(one.units) if unit in column]
+        if not used:
+            continue
+        at = [column[one.units[place]] for place in used]
+        start, here = sum(n_rows[:i]), one.by_measure[:, used]
+        values[start : start + n_rows[i], at] = here - here.mean(axis=1, keepdims=True)
         if one.categories:
-            codes[at] = [code[name] for name in one.categories]
+            codes[at] = [code[one.categories[place]] for place in used]
     goes_with = []
     if (p := groups_p(codes)) <= GROUPS_ALPHA:
         goes_with.append(f"the categories of its queries (p {p:.3f})")
