@@ -116,7 +116,7 @@ def judged(
     some: Sequence[QueryDifferences], season: SeasonOrder | None = None, **options: Any
 ) -> tuple[GateResult, ...]:
     """Return the gate's verdict on each candidate, from its differences."""
-    chosen = GateOptions(base="base", candidate=[f"c{i}" for i in range(len(some))], **options)
+    chosen = GateOptions(base="base", candidate=tuple(f"c{i}" for i in range(len(some))), **options)
     order = order_queries(some, season)
     sides = [
         CandidateSide(Comparison("base", name), one, ())

@@ -126,7 +126,8 @@ def log_order(rows: Rows, place_by_session: Mapping[str, float] | None = None) -
         known = np.isfinite(rows.numbers["at"])
         np.minimum.at(at, rows.session[known], rows.numbers["at"][known])
     ids = rows.session_ids.tolist()
-    places = [0.0 if place_by_session is None else place_by_session.get(one, -1.0) for one in ids]
+    known_places = place_by_session or {}
+    places = np.array([known_places.get(one, -1.0) for one in ids], dtype=np.float64)
     order = np.empty(rows.n_sessions)
     order[np.lexsort((np.arange(rows.n_sessions), at, places))] = np.arange(rows.n_sessions)
     return order
@@ -186,7 +187,9 @@ def query_differences(
             judges_of(rows, comparison.candidate, comparison.own_votes, sessions_apart & kept[1]),
         ),
         repeats=_repeat_views(by_session, code, ranks[0], n_counted, places),
-        **_asked(n_sessions[places], n_counted),
+        n_counted=n_counted,
+        n_asked_more=int((n_sessions[places] > n_counted).sum()),
+        n_asked_least=int((n_sessions[places] <= n_counted).sum()),
         categories=_categories(rows, code, places),
     )
 
@@ -218,16 +221,6 @@ def _ranks_within(code: Ints, order: Floats, use: Bools, n: int) -> Ints:
 def _n_counted(n_sessions: Ints, n_repeats: int | None) -> int:
     """Return how many sessions of each query count, given how many the judged queries have."""
     return n_repeats or int(n_sessions.min(initial=np.iinfo(np.int64).max))
-
-
-def _asked(n_sessions: Ints, n_counted: int) -> dict[str, int]:
-    """Return the numbers of queries that were asked more often than counts, and no more often."""
-    n_more = int((n_sessions > n_counted).sum())
-    return {
-        "n_counted": n_counted,
-        "n_asked_more": n_more,
-        "n_asked_least": len(n_sessions) - n_more,
-    }
 
 
 def _repeat_views(
@@ -297,7 +290,9 @@ def _against_baseline(
             frozenset(),
             judges_of(rows, comparison.candidate, comparison.own_votes, complete[code] & kept),
         ),
-        **_asked(n_sessions[places], n_counted),
+        n_counted=n_counted,
+        n_asked_more=int((n_sessions[places] > n_counted).sum()),
+        n_asked_least=int((n_sessions[places] <= n_counted).sum()),
         categories=_categories(rows, code, places),
     )
 

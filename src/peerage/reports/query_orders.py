@@ -126,8 +126,8 @@ class StoredLooks:
         return hash_of({"bar": compared, "selection": self._selection})
 
     def earlier(self, bar: Mapping[str, Any]) -> tuple[str, ...]:
-        stored = self._store.document(LOOKS, self._name(bar))
-        return () if stored is None else tuple(stored.body["queries"])
+        looks = self._store.document(LOOKS, self._name(bar))
+        return () if looks is None else tuple(looks.body["queries"])
 
     def keep(self, bar: Mapping[str, Any], units: Sequence[str]) -> bool:
         known = self.earlier(bar)

@@ -32,12 +32,13 @@ Prereg = Annotated[
 ]
 
 
+CANDIDATE: Any = GateOptions.model_fields["candidate"]
+
+
 class GateFlags(GateOptions):
     """The options of a gate as flags; a file may follow `--candidate NAME`."""
 
-    candidate: Annotated[Candidates, Parameter(consume_multiple=False)] = GateOptions.model_fields[
-        "candidate"
-    ]
+    candidate: Annotated[Candidates, Parameter(consume_multiple=False)] = CANDIDATE
 
 
 def gate(
