@@ -55,6 +55,15 @@ def test_repeats_of_one_query_share_the_error_with_those_of_others() -> None:
     assert mild.repeated_regressions == ()
 
 
+def test_queries_with_too_few_repeats_to_show_anything_are_not_corrected_for() -> None:
+    once = [RepeatView(1, 0, -1.0)] * 40
+    found = find_regressions(queries(0, 0, 41, (RepeatView(5, 0, -1.0), *once)))
+    assert (found.n_repeated, found.most_repeats, found.repeats_needed) == (1, 5, 5)
+    assert found.repeated_regressions == (0,)
+    none = find_regressions(queries(0, 0, 40, tuple(once)))
+    assert (none.n_repeated, none.most_repeats, none.repeats_needed) == (0, 1, 5)
+
+
 def test_the_two_tests_share_the_error_if_both_can_show_something() -> None:
     repeats = (RepeatView(5, 0, -1.0), *[RepeatView()] * 9)
     assert find_regressions(queries(8, 2)).blocks is False  # p .055

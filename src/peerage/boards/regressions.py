@@ -3,11 +3,12 @@
 Where the panel's votes are noisy, some queries of two equal models look like clear regressions, and
 as many like clear improvements. So the guard compares the two numbers by an exact one-sided sign
 test. A regression on a single query is shown by repeats of that query: again by a sign test,
-corrected by Holm's method for the number of queries with repeats.
+corrected by Holm's method for the number of queries with enough repeats.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +33,7 @@ class GuardFindings:
     improvements: tuple[int, ...]
     p: float | None  # that there are so many more regressions by chance; None if there is neither
     blocks: bool  # because of the numbers of regressions and improvements
-    n_repeated: int  # queries with repeats of their own
+    n_repeated: int  # queries with enough repeats to be tested on their own
     most_repeats: int  # of one query
     repeats_needed: int  # of one query, before a regression on it alone can be shown
     repeated_regressions: tuple[int, ...]  # queries that repeats show to be regressions
@@ -47,24 +48,21 @@ def find_regressions(differences: QueryDifferences) -> GuardFindings:
     n_clear = len(worse) + len(better)
     p = sign_test_p(len(worse), n_clear) if n_clear else None
     repeats = differences.repeats
-    repeated = [i for i, view in enumerate(repeats) if view.n]
-    most = max((repeats[i].n for i in repeated), default=0)
     rest = GUARD_ALPHA - REPEATS_ALPHA
     can_compare = signs_needed(rest) <= n_clear
     for_repeats = REPEATS_ALPHA if can_compare else GUARD_ALPHA
-    needed = signs_needed(for_repeats / max(1, len(repeated)))
-    can_repeat = most >= needed
-    found = _on_their_own(repeats, repeated, for_repeats) if can_repeat else ()
-    share = rest if can_repeat else GUARD_ALPHA
+    able, n_tests = _able(repeats, for_repeats)
+    found = _on_their_own(repeats, able, for_repeats, n_tests)
+    share = rest if able else GUARD_ALPHA
     return GuardFindings(
         sum(view.n_judges >= MIN_JUDGES for view in differences.views),
         worse,
         better,
         p,
-        p is not None and (can_compare or not can_repeat) and p <= share,
-        len(repeated),
-        most,
-        needed,
+        p is not None and (can_compare or not able) and p <= share,
+        len(able),
+        max((view.n for view in repeats), default=0),
+        signs_needed(for_repeats / n_tests),
         found,
     )
 
@@ -88,14 +86,27 @@ def _clear(differences: QueryDifferences, sign: float) -> tuple[int, ...]:
     )
 
 
+def _able(repeats: Sequence[RepeatView], alpha: float) -> tuple[list[int], int]:
+    """Return the queries with enough repeats to show something, and the number to correct for.
+
+    A query with too few repeats for any verdict need not be corrected for (Tarone 1990).
+    """
+    counts = sorted(view.n for view in repeats)
+    n_tests = 1
+    while len(counts) - bisect_left(counts, signs_needed(alpha / n_tests)) > n_tests:
+        n_tests += 1
+    needed = signs_needed(alpha / n_tests)
+    return [i for i, view in enumerate(repeats) if view.n >= needed], n_tests
+
+
 def _on_their_own(
-    repeats: Sequence[RepeatView], repeated: Sequence[int], alpha: float
+    repeats: Sequence[RepeatView], able: Sequence[int], alpha: float, n_tests: int
 ) -> tuple[int, ...]:
     """Return the queries whose own repeats show a clear regression, by Holm's method."""
     p_of = partial(_own_p, repeats)
     found = []
-    for n_before, i in enumerate(sorted(repeated, key=lambda i: (p_of(i), i))):
-        if p_of(i) > alpha / (len(repeated) - n_before):
+    for n_before, i in enumerate(sorted(able, key=lambda i: (p_of(i), i))):
+        if p_of(i) > alpha / (n_tests - n_before):
             break
         found.append(i)
     return tuple(sorted(found))

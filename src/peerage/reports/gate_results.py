@@ -70,7 +70,7 @@ class GuardResult:
     improvements: tuple[TellingQuery, ...] = ()
     p: float | None = None  # that there are so many more regressions by chance
     has_more_regressions: bool = False  # than chance explains
-    n_repeated: int = 0  # queries with repeats of their own
+    n_repeated: int = 0  # queries with enough repeats to be tested on their own
     most_repeats: int = 0
     repeats_needed: int = 0  # of one query, to show a regression on it alone
     repeated_regressions: tuple[TellingQuery, ...] = ()  # queries whose repeats show a regression

@@ -131,7 +131,7 @@ def loss_sentences(result: GateResult) -> Iterator[str]:
 def guard_sentences(result: GateResult) -> Iterator[str]:
     """Yield what was found on single queries, and if the guard is on, what follows from it."""
     guard = result.guard
-    if not guard.n_checked and not guard.n_repeated:
+    if not guard.n_checked and not guard.most_repeats:
         if guard.is_on:
             yield (
                 f"Guard: not possible here. It needs queries with at least {MIN_JUDGES} judges who "
@@ -154,10 +154,11 @@ def guard_sentences(result: GateResult) -> Iterator[str]:
         else ("no more regressions than chance explains")
     )
     yield f"Guard: {found}: {more}{p}."
-    if guard.most_repeats < guard.repeats_needed:
+    if not guard.n_repeated:
+        most = f"the most here is {guard.most_repeats}" if guard.most_repeats else "there are none"
         yield (
             f"Guard: a regression on one query alone needs {guard.repeats_needed} repeats of it; "
-            f"the most here is {guard.most_repeats}."
+            f"{most}."
         )
         return
     names = few([one.query for one in guard.repeated_regressions]) or "no clear regression"
