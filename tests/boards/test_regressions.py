@@ -37,6 +37,14 @@ def test_only_more_regressions_than_improvements_block(
     assert found.blocks is blocks
 
 
+def test_several_candidates_share_the_error_of_the_guard() -> None:
+    one = queries(9, 1)  # p .011
+    assert find_regressions(one, 4).blocks is True
+    assert find_regressions(one, 5).blocks is False
+    alone = queries(0, 0, 1, (RepeatView(5, 0, -1.0),))
+    assert find_regressions(alone, 2).repeats_needed == 6
+
+
 def test_two_judges_are_too_few() -> None:
     some = queries(9, 0)
     views = (JudgeView(2, 2, 0),) * 9

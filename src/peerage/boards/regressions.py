@@ -19,9 +19,9 @@ from peerage.stats.tails import sign_test_p
 MIN_JUDGES = 3  # judges who must have compared both answers of a query
 CLEAR_DROP = 0.5  # in share: if all judges are against too, the query is a clear regression
 GUARD_ALPHA = 0.05  # of both tests together
-# Of it for single queries, if both tests can show something: signs are few, so that less would need
-# more repeats. With this share one query needs five of them, and ten queries need eight.
-REPEATS_ALPHA = 0.04
+# The part of it for single queries, if both tests can show something: their signs are few, so that
+# less would need more repeats. With this part one query needs five of them, and ten need eight.
+REPEATS_PART = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +39,23 @@ class GuardFindings:
     repeated_regressions: tuple[int, ...]  # queries that repeats show to be regressions
 
 
-def find_regressions(differences: QueryDifferences) -> GuardFindings:
+def find_regressions(differences: QueryDifferences, n_candidates: int = 1) -> GuardFindings:
     """Return the clear regressions and improvements, and whether chance explains them.
 
-    The two tests share their error. If one cannot show anything here, the other has all of it.
+    The two tests share their error, and so do several candidates. If one test cannot show anything
+    here, the other has all of it.
     """
+    alpha = GUARD_ALPHA / n_candidates
     worse, better = (_clear(differences, sign) for sign in (-1.0, 1.0))
     n_clear = len(worse) + len(better)
     p = sign_test_p(len(worse), n_clear) if n_clear else None
     repeats = differences.repeats
-    rest = GUARD_ALPHA - REPEATS_ALPHA
+    rest = (1.0 - REPEATS_PART) * alpha
     can_compare = signs_needed(rest) <= n_clear
-    for_repeats = REPEATS_ALPHA if can_compare else GUARD_ALPHA
+    for_repeats = REPEATS_PART * alpha if can_compare else alpha
     able, n_tests = _able(repeats, for_repeats)
     found = _on_their_own(repeats, able, for_repeats, n_tests)
-    share = rest if able else GUARD_ALPHA
+    share = rest if able else alpha
     return GuardFindings(
         sum(view.n_judges >= MIN_JUDGES for view in differences.views),
         worse,

@@ -254,7 +254,7 @@ def _judge(
         bar,
         order.words,
         *_most_telling(differences),
-        guard=_guard(differences, is_on=options.guard),
+        guard=_guard(differences, n_candidates, is_on=options.guard),
         n_candidates=n_candidates,
         keeps_looks=keeps_looks,
         parameters={"since": options.since, **options.chosen, "allow": options.allow},
@@ -262,9 +262,9 @@ def _judge(
     )
 
 
-def _guard(differences: QueryDifferences, *, is_on: bool) -> GuardResult:
+def _guard(differences: QueryDifferences, n_candidates: int, *, is_on: bool) -> GuardResult:
     """Return what the guard found, whether or not it is on."""
-    found = find_regressions(differences)
+    found = find_regressions(differences, n_candidates)
     worse, better, repeated = (
         tuple(_telling(differences, i) for i in places)
         for places in (found.regressions, found.improvements, found.repeated_regressions)

@@ -175,15 +175,12 @@ def error_rates(result: GateResult) -> str:
     equal = "equal models are called different"
     if result.n_candidates > 1:
         equal = f"any of {result.n_candidates} candidates that equal the base is called different"
-    guard = (
-        f"; the guard blocks an equal model in at most {100 * GUARD_ALPHA:g}%"
-        if result.guard.is_on
-        else ""
-    )
+    one = "an" if result.n_candidates == 1 else "any"
+    guard = f"; the guard blocks {one} equal model in at most {100 * GUARD_ALPHA:g}%"
     return (
         f"Error rates, {looks}: {equal} in at most "
         f"{100 * alpha:g}% of gates; a model that is worse by {margin:g} passes in at most "
-        f"{100 * alpha:g}%{guard}."
+        f"{100 * alpha:g}%{guard if result.guard.is_on else ''}."
     )
 
 
