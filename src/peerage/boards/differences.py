@@ -4,7 +4,7 @@ Each query gives one number in [−1, 1], however many judges, orders and repeat
 of one query share its difficulty and its answers, so they are not independent.
 
 Every query counts with as many sessions as the query that has the fewest, the earliest ones. A
-query that was asked again because the candidate had lost would otherwise favour the candidate.
+query that was asked again because the candidate had lost would favour the candidate.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ def query_differences(
     n_sessions = np.minimum(*(_count(code, side, n) for side in used))
     judged = np.isfinite(_difference(base, candidate, code, n)).all(axis=0)
     n_counted = _n_counted(n_sessions[judged], n_repeats)
-    kept = [rank < n_counted for rank in ranks]
-    base, candidate = np.where(kept[0], base, np.nan), np.where(kept[1], candidate, np.nan)
+    counted = [rank < n_counted for rank in ranks]
+    base, candidate = np.where(counted[0], base, np.nan), np.where(counted[1], candidate, np.nan)
     difference = _difference(base, candidate, code, n)
     complete = np.isfinite(difference).all(axis=0) & (n_sessions >= n_counted)
     places = np.flatnonzero(complete)
@@ -177,14 +177,16 @@ def query_differences(
     return QueryDifferences(
         tuple(units[i] for i in places.tolist()),
         difference[:, places],
-        _session_ids(rows, code, kept[0] | kept[1], places),
-        _judge_views(rows, comparison, code, n, places, kept[0] & kept[1]),
+        _session_ids(rows, code, counted[0] | counted[1], places),
+        _judge_views(rows, comparison, code, n, places, counted[0] & counted[1]),
         n_apart=int((complete & ~is_paired).sum()),
         n_incomplete=int((np.isfinite(difference).any(axis=0) & ~complete).sum()),
         n_by_side=n_by_side,
         sides=(
-            judges_of(rows, comparison.base, comparison.own_votes, sessions_apart & kept[0]),
-            judges_of(rows, comparison.candidate, comparison.own_votes, sessions_apart & kept[1]),
+            judges_of(rows, comparison.base, comparison.own_votes, sessions_apart & counted[0]),
+            judges_of(
+                rows, comparison.candidate, comparison.own_votes, sessions_apart & counted[1]
+            ),
         ),
         repeats=_repeat_views(by_session, code, ranks[0], n_counted, places),
         n_counted=n_counted,
@@ -274,21 +276,21 @@ def _against_baseline(
     used: Bools = np.asarray(np.isfinite(candidate).any(axis=0))
     n_sessions = np.where(np.isfinite(base).any(axis=0), _count(code, used, n), 0)
     n_counted = _n_counted(n_sessions[n_sessions > 0], n_repeats)
-    kept = _ranks_within(code, order, used, n) < n_counted
-    mean = _mean_by(code, np.where(kept, candidate, np.nan), np.isfinite(candidate) & kept, n)
+    counted = _ranks_within(code, order, used, n) < n_counted
+    mean = _mean_by(code, np.where(counted, candidate, np.nan), np.isfinite(candidate) & counted, n)
     difference = mean - base
     complete: Bools = np.asarray(np.isfinite(difference).all(axis=0)) & (n_sessions >= n_counted)
     places = np.flatnonzero(complete)
     return QueryDifferences(
         tuple(units[i] for i in places.tolist()),
         difference[:, places],
-        _session_ids(rows, code, kept, places),
+        _session_ids(rows, code, counted, places),
         tuple(JudgeView(0, 0) for _ in places),
         n_apart=len(places),
         n_by_side=(len(baseline), int(np.isfinite(mean).any(axis=0).sum())),
         sides=(
             frozenset(),
-            judges_of(rows, comparison.candidate, comparison.own_votes, complete[code] & kept),
+            judges_of(rows, comparison.candidate, comparison.own_votes, complete[code] & counted),
         ),
         n_counted=n_counted,
         n_asked_more=int((n_sessions[places] > n_counted).sum()),
@@ -304,8 +306,8 @@ def side_values(rows: Rows, comparison: Comparison) -> dict[str, tuple[float, ..
     used: Bools = np.asarray(np.isfinite(values).any(axis=0))
     n_sessions = _count(code, used, len(units))
     n_counted = _n_counted(n_sessions[n_sessions > 0], None)
-    kept = _ranks_within(code, log_order(rows), used, len(units)) < n_counted
-    means = _mean_by(code, values, np.isfinite(values) & kept, len(units))
+    counted = _ranks_within(code, log_order(rows), used, len(units)) < n_counted
+    means = _mean_by(code, values, np.isfinite(values) & counted, len(units))
     return {
         unit: tuple(mean.tolist())
         for unit, mean in zip(units, means.T, strict=True)
@@ -395,11 +397,11 @@ def _session_ids(rows: Rows, code: Ints, used: Bools, places: Ints) -> tuple[tup
 
 
 def _judge_views(
-    rows: Rows, comparison: Comparison, code: Ints, n: int, places: Ints, kept: Bools
+    rows: Rows, comparison: Comparison, code: Ints, n: int, places: Ints, counted: Bools
 ) -> tuple[JudgeView, ...]:
     """Return, by query, how many judges ranked both on one ballot, and how many prefer which.
 
-    `kept` says which sessions count.
+    `counted` says which sessions count.
     """
     cast = votes(rows, comparison.own_votes, np.zeros(rows.n_sessions, dtype=np.int64))
     shares = np.full((2, cast.n_ballots), np.nan)
@@ -409,7 +411,7 @@ def _judge_views(
     gap = shares[1] - shares[0]
     row_of = np.zeros(cast.n_ballots, dtype=np.int64)
     row_of[cast.ballot] = np.arange(rows.n)
-    ballots = np.flatnonzero(np.isfinite(gap) & kept[rows.session[row_of]])
+    ballots = np.flatnonzero(np.isfinite(gap) & counted[rows.session[row_of]])
     judge = rows.reviewer[row_of[ballots]].astype(np.int64)
     query = code[rows.session[row_of[ballots]]]
     pair, n_pairs = dense(query * len(rows.names) + judge)

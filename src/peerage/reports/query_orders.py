@@ -172,7 +172,7 @@ def order_queries(
     sessions = _sessions_by_unit(some)
     by_hash = {unit: order_digest(unit) for unit in sessions}
     if season is None:
-        return QueryOrder(*_with_earlier(BY_HASH, _sorted(by_hash), earlier))
+        return QueryOrder(*_with_earlier(BY_HASH, _sort_queries(by_hash), earlier))
     waiting = [one for one in season.unfinished if on in (None, one.category)]
     if season.is_drawn:
         unknown = (math.inf, b"")
@@ -195,7 +195,7 @@ def order_queries(
         words = BY_HASH
         ready, flags = _ready(by_hash, [(order_digest(one.unit), one.id) for one in waiting])
         flags = flags if is_suite else (*refusal, *flags)
-    return QueryOrder(*_with_earlier(words, ready, earlier, _sorted(by_hash)), flags)
+    return QueryOrder(*_with_earlier(words, ready, earlier, _sort_queries(by_hash)), flags)
 
 
 def _sessions_by_unit(some: Sequence[QueryDifferences]) -> dict[str, set[str]]:
@@ -207,7 +207,7 @@ def _sessions_by_unit(some: Sequence[QueryDifferences]) -> dict[str, set[str]]:
     return found
 
 
-def _sorted(keys: Mapping[str, Any]) -> tuple[str, ...]:
+def _sort_queries(keys: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(keys, key=keys.__getitem__))
 
 
@@ -215,7 +215,7 @@ def _ready(
     keys: Mapping[str, Any], waiting: Sequence[tuple[Any, str]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the queries before the first unfinished session, and a flag on those after it."""
-    order = _sorted(keys)
+    order = _sort_queries(keys)
     if not waiting:
         return order, ()
     first, session = min(waiting)

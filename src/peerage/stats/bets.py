@@ -190,8 +190,8 @@ def first_looks(evidence: Sequence[dict[str, Floats]], bar: EvidenceBar) -> list
 class RunningGate:
     """The evidence on several measures, updated by one observation of each at a time.
 
-    After n observations, `first` equals the result of `first_looks` for all n. NaN is no
-    observation of a measure, but counts as a look.
+    After n observations, `first` equals the result of `first_looks` for all n. NaN means
+    that a measure was not observed; it counts as a look.
     """
 
     def __init__(self, bar: EvidenceBar, n_measures: int) -> None:
