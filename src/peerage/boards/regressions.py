@@ -54,7 +54,7 @@ def find_regressions(differences: QueryDifferences, n_candidates: int = 1) -> Gu
     can_compare = signs_needed(rest) <= n_clear
     for_repeats = REPEATS_PART * alpha if can_compare else alpha
     able, n_tests = _able(repeats, for_repeats)
-    found = _on_their_own(repeats, able, for_repeats, n_tests)
+    on_their_own = _on_their_own(repeats, able, for_repeats, n_tests)
     share = rest if able else alpha
     return GuardFindings(
         sum(view.n_judges >= MIN_JUDGES for view in differences.views),
@@ -65,7 +65,7 @@ def find_regressions(differences: QueryDifferences, n_candidates: int = 1) -> Gu
         len(able),
         max((view.n for view in repeats), default=0),
         signs_needed(for_repeats / n_tests),
-        found,
+        on_their_own,
     )
 
 
@@ -106,12 +106,12 @@ def _on_their_own(
 ) -> tuple[int, ...]:
     """Return the queries whose own repeats show a clear regression, by Holm's method."""
     p_of = partial(_own_p, repeats)
-    found = []
+    proven = []
     for n_before, i in enumerate(sorted(able, key=lambda i: (p_of(i), i))):
         if p_of(i) > alpha / (n_tests - n_before):
             break
-        found.append(i)
-    return tuple(sorted(found))
+        proven.append(i)
+    return tuple(sorted(proven))
 
 
 def _own_p(repeats: Sequence[RepeatView], i: int) -> float:

@@ -264,21 +264,21 @@ def _judge(
 
 def _guard(differences: QueryDifferences, n_candidates: int, *, is_on: bool) -> GuardResult:
     """Return what the guard found, whether or not it is on."""
-    found = find_regressions(differences, n_candidates)
+    findings = find_regressions(differences, n_candidates)
     worse, better, repeated = (
         tuple(_telling(differences, i) for i in places)
-        for places in (found.regressions, found.improvements, found.repeated_regressions)
+        for places in (findings.regressions, findings.improvements, findings.repeated_regressions)
     )
     return GuardResult(
         is_on,
-        found.n_checked,
+        findings.n_checked,
         worse,
         better,
-        found.p,
-        found.blocks,
-        found.n_repeated,
-        found.most_repeats,
-        found.repeats_needed,
+        findings.p,
+        findings.blocks,
+        findings.n_repeated,
+        findings.most_repeats,
+        findings.repeats_needed,
         repeated,
     )
 

@@ -200,11 +200,11 @@ def order_queries(
 
 def _sessions_by_unit(some: Sequence[QueryDifferences]) -> dict[str, set[str]]:
     """Return the sessions of each query, of all candidates."""
-    found: dict[str, set[str]] = {}
+    by_unit: dict[str, set[str]] = {}
     for one in some:
         for unit, sessions in zip(one.units, one.sessions, strict=True):
-            found.setdefault(unit, set()).update(sessions)
-    return found
+            by_unit.setdefault(unit, set()).update(sessions)
+    return by_unit
 
 
 def _sort_queries(keys: Mapping[str, Any]) -> tuple[str, ...]:

@@ -142,10 +142,10 @@ def guard_sentences(result: GateResult) -> Iterator[str]:
     worse = how_many(len(guard.regressions), "clear regression")
     better = how_many(len(guard.improvements), "equally clear improvement")
     judged = how_many(guard.n_checked, "query", "queries")
-    found = f"{worse}, {better} in {judged} with at least {MIN_JUDGES} judges"
+    counts = f"{worse}, {better} in {judged} with at least {MIN_JUDGES} judges"
     if not guard.is_on:
         if guard.n_checked:
-            yield f"{found[:1].upper()}{found[1:]}."
+            yield f"{counts[:1].upper()}{counts[1:]}."
         return
     p = "" if guard.p is None else f" (p {guard.p:.3f})"
     more = (
@@ -153,7 +153,7 @@ def guard_sentences(result: GateResult) -> Iterator[str]:
         if guard.has_more_regressions
         else ("no more regressions than chance explains")
     )
-    yield f"Guard: {found}: {more}{p}."
+    yield f"Guard: {counts}: {more}{p}."
     if not guard.n_repeated:
         most = f"the most here is {guard.most_repeats}" if guard.most_repeats else "there are none"
         yield (
