@@ -1,7 +1,8 @@
 """The gate: false decisions, sessions to a decision, and its speed; how few queries carry a board.
 
 Two equal models are looked at after every query and are to be told apart in at most 5% of the
-runs. `./dev bench gate=N` takes N runs a row. Writes the tables of docs/gate.md.
+runs. `./dev bench gate=N` takes N runs a row, and a third of them for orders, the guard, several
+candidates and repeats. Writes the tables of docs/gate.md.
 """
 
 from __future__ import annotations
@@ -9,13 +10,27 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench import Row, compare, measure, write_table
+from bench._gate_designs import (
+    EQUAL,
+    GUARDED,
+    ORDERS,
+    REPEATS,
+    Panel,
+    advantage_for,
+    candidate_counts,
+    growing_counts,
+    guard_counts,
+    order_counts,
+    rate,
+    repeat_counts,
+)
 from peerage.reports.from_tables import board_models, gate
 from peerage.stats.bets import EvidenceBar, GateVerdict, decide, first_looks, log_evidence
 from tests.shared.rates import wilson_interval
@@ -48,25 +63,11 @@ def draw_panel(n_models: int, n_judges: int) -> Draw:
 
     Candidates are ranked by each judge; the difference is that of the mean shares of two of them.
     """
-
-    def sessions(rng: np.random.Generator, n: int, advantage: float) -> Floats:
-        quality = rng.normal(size=(n, 1, n_models))
-        quality[:, 0, 0] += advantage
-        shared = rng.normal(size=(n, 1, n_models))
-        seen = quality + shared + rng.normal(size=(n, n_judges, n_models))
-        beaten = (seen[..., :2, None] > seen[..., None, :]).sum(axis=-1) / (n_models - 1)
-        gap: Floats = (beaten[..., 0] - beaten[..., 1]).mean(axis=1)
-        return gap
-
-    @cache
-    def advantage_for(gap: float) -> float:
-        advantages = np.linspace(0.0, 2.0, 21)
-        rng = np.random.default_rng(0)
-        means = [sessions(rng, 20_000, one).mean() if one else 0.0 for one in advantages]
-        return float(np.interp(gap, means, advantages))
+    panel = Panel(n_models, n_judges)
 
     def draw(rng: np.random.Generator, n: int, gap: float) -> Floats:
-        return sessions(rng, n, advantage_for(gap) if gap else 0.0)
+        difference: Floats = panel.gaps(rng, n, advantage_for(panel, gap)).mean(axis=1)
+        return difference
 
     return draw
 
@@ -107,10 +108,10 @@ def told_apart(paths: Iterator[Floats], bar: EvidenceBar = BAR) -> int:
     return sum(decision(path, bar).verdict in ("better", "worse") for path in paths)
 
 
-def alarm_row(name: str, k: int, n: int) -> Row:
-    """Return the share of false decisions that so many runs show at least, next to ALLOWED."""
+def alarm_row(name: str, k: int, n: int, allowed: float = ALLOWED) -> Row:
+    """Return the share of false decisions that so many runs show at least, next to the limit."""
     low, _ = wilson_interval(k, n) or (0.0, 1.0)
-    return Row(name, n, 100.0 * low, ALLOWED, 1.0, "allowed", "%")
+    return Row(name, n, 100.0 * low, allowed, 1.0, "allowed", "%")
 
 
 def draw_suite(rng: np.random.Generator) -> Floats:
@@ -193,6 +194,100 @@ def session_lines(n_runs: int) -> Iterator[str]:
             yield f"| {name} | {sd:.2f} | {gap:.2f} | {cells[0]} | {planned} | {cells[1]} |"
 
 
+# -- orders, the guard, several candidates, repeats ------------------------------------------------
+
+CANDIDATES = (2, 4, 8)
+BETTER_BY = 0.15  # mean difference of one candidate from the base
+BLOCKED = 7.0  # percent of equal models that the guard and the verdict may block together
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """A table of simulated gates, and the counts of false verdicts that must stay small."""
+
+    lines: list[str]
+    alarms: dict[str, int] = field(default_factory=dict)
+    allowed: float = ALLOWED
+
+
+def try_orders(n_runs: int) -> Trials:
+    """Count verdicts where the order of the queries goes with their outcomes."""
+    trials = Trials(
+        [
+            f"| {n_runs:,} gates of 200 queries | as recorded | hash | the gate |",
+            "|---|---|---|---|",
+        ]
+    )
+    for name, draw in ORDERS.items():
+        counts = order_counts(draw, n_runs)
+        trials.lines.append(f"| {name} | {' | '.join(rate(k, n_runs) for k in counts)} |")
+        if name.startswith(EQUAL):
+            trials.alarms[name] = counts[-1]
+    name = f"{EQUAL}a store that grows, a gate after every ten queries"
+    anew, kept = growing_counts(n_runs)
+    trials.lines.append(
+        f"| {name} | – | anew at each: {rate(anew, n_runs)} | {rate(kept, n_runs)} |"
+    )
+    trials.alarms[name] = kept
+    return trials
+
+
+def try_candidates(n_runs: int) -> Trials:
+    """Count the gates that call an equal candidate different, or find a better one."""
+    head = "| candidates | equal: a gate for each | equal: together | one better by .15: found |"
+    trials = Trials([head, "|---|---|---|---|"])
+    for n in (1, *CANDIDATES):
+        alone, together, _ = candidate_counts(n, 0.0, n_runs)
+        _, _, found = candidate_counts(n, BETTER_BY, n_runs)
+        cells = " | ".join(rate(k, n_runs) for k in (alone, together, found))
+        trials.lines.append(f"| {n} | {cells} |")
+        trials.alarms[f"{EQUAL}{n} candidates"] = together
+    return trials
+
+
+def try_repeats(n_runs: int) -> Trials:
+    """Count verdicts where some queries are asked more often than others."""
+    heads = ("all sessions averaged", "the gate", "as without extras")
+    head = f"| {n_runs:,} gates of 100 queries | {' | '.join(heads)} |"
+    trials = Trials([head, "|---|---|---|---|"])
+    for name, design in REPEATS.items():
+        averaged, first, same = repeat_counts(design, n_runs)
+        cells = f"{rate(averaged, n_runs)} | {rate(first, n_runs)} | {same:,} of {n_runs:,}"
+        trials.lines.append(f"| {name} | {cells} |")
+        trials.alarms[f"{name}: another verdict than without"] = n_runs - same
+        if name.startswith(EQUAL):
+            trials.alarms[name] = first
+    return trials
+
+
+def try_guard(n_runs: int) -> Trials:
+    """Count the candidates that a gate with its guard blocks."""
+    head = f"| {n_runs:,} gates with the guard | blocked, as worse or by the guard | by the guard |"
+    trials = Trials([head, "|---|---|---|"], allowed=BLOCKED)
+    for name, design in GUARDED.items():
+        counts = guard_counts(design, n_runs)
+        trials.lines.append(f"| {name} | {' | '.join(rate(k, n_runs) for k in counts)} |")
+        if name.startswith(EQUAL):
+            trials.alarms[name] = counts[0]
+    return trials
+
+
+TRIALS: dict[str, Callable[[int], Trials]] = {  # by their tables in docs/gate.md
+    "orders": try_orders,
+    "candidates": try_candidates,
+    "repeats": try_repeats,
+    "guard": try_guard,
+}
+
+
+def trial_rows(name: str, n_runs: int) -> Iterator[Row]:
+    """Write a table of simulated gates, and yield a row for each count that must stay small."""
+    trials = TRIALS[name](n_runs)
+    write_table("gate.md", name, trials.lines)
+    for about, k in trials.alarms.items():
+        yield alarm_row(f"false: {about}", k, n_runs, trials.allowed)
+
+
 # -- speed -----------------------------------------------------------------------------------------
 
 
@@ -231,3 +326,5 @@ def run(n_runs: int = N_RUNS) -> Iterator[Row]:
         yield alarm_row(f"false: {name}", k, n_runs)
     write_table("gate.md", "false", lines)
     write_table("gate.md", "sessions", session_lines(max(1, n_runs // 10)))
+    for name in TRIALS:
+        yield from trial_rows(name, max(1, n_runs // 3))

@@ -1,4 +1,4 @@
-"""How often audits, boards and the search for rings are wrong, counted over simulated seasons.
+"""How often audits, boards, gates and the search for rings are wrong, in simulated seasons.
 
 `./dev prove stats` checks the claims on a sample that takes minutes. `./dev prove stats=100` makes
 the tables of docs/audit.md, docs/boards.md and docs/community.md anew, with so many audits in each
@@ -7,9 +7,10 @@ cell; 100 take hours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bench import write_table
+from bench.gate import TRIALS, Trials
 from prove import Line
 from tests.shared.calibration import (
     CLAIMED_PLANTS,
@@ -39,6 +40,7 @@ ALARMS = 0.05  # at most, of fair audits and of honest communities
 POWER = 0.9  # at least, at 200 sessions of 6 seats
 COVERAGE = 0.94  # at least, of 95% intervals
 N_SESSIONS = 200
+N_GATES = 60
 N_FAIR, N_PLANTED, N_HONEST, N_BOARDS = 2, 12, 4, 400
 
 
@@ -57,6 +59,8 @@ def run(quick: bool, n: int = 0) -> Iterator[Line]:
     n_wrong = sum(n_flagged(kind, n_honest) for kind in kinds)
     yield _at_most("honest communities with a flag", n_wrong, n_honest * len(kinds), ALARMS)
     yield from coverage_checks(100 if quick else N_BOARDS, DESIGNS[2:3] if quick else DESIGNS)
+    for about, try_gates in TRIALS.items():
+        yield from gate_checks(about, try_gates, 20 if quick else N_GATES)
 
 
 def false_alarm_lines(n_audits: int, step: int) -> Iterator[Line]:
@@ -65,6 +69,13 @@ def false_alarm_lines(n_audits: int, step: int) -> Iterator[Line]:
     trials = [with_tastes(kind, tastes) for kind in kinds for tastes in TASTES]
     n_accused = sum(false_alarms(trial, range(n_audits))[0] for trial in trials)
     yield _at_most("audits that accuse fair judges", n_accused, n_audits * len(trials), ALARMS)
+
+
+def gate_checks(about: str, try_gates: Callable[[int], Trials], n_gates: int) -> Iterator[Line]:
+    """Count the gates of equal models that end with a false verdict, or are blocked."""
+    trials = try_gates(n_gates)
+    n_false, n = sum(trials.alarms.values()), n_gates * len(trials.alarms)
+    yield _at_most(f"false verdicts of gates: {about}", n_false, n, trials.allowed / 100)
 
 
 def coverage_checks(n_boards: int, designs: tuple[tuple[int, int], ...]) -> Iterator[Line]:

@@ -47,7 +47,7 @@ registered() {
 
 code=0
 registered "$bar" bar.json || code=2
-set -- --candidate="$candidate" --guard --markdown --prereg="$kept/bar.json" "$@"
+set -- --candidate="$candidate" --markdown --prereg="$kept/bar.json" "$@"
 if [ -n "${BASE:-}" ]; then
     set -- --base="$BASE" "$@"
 else

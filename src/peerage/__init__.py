@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         find_rings,
         gate,
     )
-    from peerage.reports.gates import GateResult
+    from peerage.reports.gate_results import GateResult, GateResults
     from peerage.reports.review_diff import ReviewDiff, diff
     from peerage.reports.sessions import SessionList
     from peerage.scoring import Scored, score
@@ -88,7 +88,8 @@ HOMES = {
     "Failure": "peerage.types",
     "Finding": "peerage.findings",
     "Gate": "peerage.types",
-    "GateResult": "peerage.reports.gates",
+    "GateResult": "peerage.reports.gate_results",
+    "GateResults": "peerage.reports.gate_results",
     "Image": "peerage.types",
     "InputError": "peerage.errors",
     "Message": "peerage.types",
@@ -151,6 +152,7 @@ __all__ = [
     "Finding",
     "Gate",
     "GateResult",
+    "GateResults",
     "Image",
     "InputError",
     "Message",

@@ -52,6 +52,7 @@ def optional(kind: Kind) -> Kind:
 
 TEXT = instance("a string", str)
 TEXTS = sequence_of("a list of strings", str, hint='As in ["a", "b"].')
+NAMES = instance("a string or a list of strings", str, list, tuple, hint='As in ["a", "b"].')
 FLAG = instance("True or False", bool)
 AMOUNT = Kind(
     "a number of at least 0",

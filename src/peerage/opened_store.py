@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from peerage import config
-from peerage.arguments import PATH, TEXT, check_arguments, optional
+from peerage.arguments import NAMES, PATH, TEXT, check_arguments, optional
 from peerage.engines import Engine, Source
 from peerage.findings import Audit
 from peerage.notebooks import needs_frames
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from peerage.boards import Board
     from peerage.boards.panel_choice import Advice
     from peerage.boards.rings import Rings
-    from peerage.reports.gates import GateResult
+    from peerage.reports.gate_results import GateResult, GateResults
     from peerage.reports.review_diff import ReviewDiff
     from peerage.reports.sessions import SessionList
 
@@ -153,14 +153,14 @@ class OpenedStore:
         """Return advice on which judges the panel needs; see `peerage.advise`."""
         return self._over(InputTables(engine=engine)).advise(AdviseOptions.of(options))
 
-    @check_arguments(GateOptions, base=TEXT, candidate=TEXT, against=optional(PATH))
+    @check_arguments(GateOptions, base=TEXT, candidate=NAMES, against=optional(PATH))
     def gate(
         self,
         *,
         engine: str | Engine = "duckdb",
         against: str | Path | None = None,
         **options: object,
-    ) -> GateResult:
+    ) -> GateResult | GateResults:
         """Decide whether a candidate is worse than its base; see `peerage.gate`."""
         from peerage.reports.gate_files import read_baseline
 

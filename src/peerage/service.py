@@ -174,7 +174,7 @@ class Service:
     @cached_property
     def reports(self) -> Reports:
         """Return the reports of the council's store; its methods block, so call them by `read`."""
-        reports = Reports(self.configured, keeps_reviews=True)
+        reports = Reports(self.configured, keeps_looks=False, keeps_reviews=True)
         vars(reports)["store"] = self.store  # the store that is already open
         return reports
 

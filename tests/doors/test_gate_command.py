@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from peerage.boards.differences import order_digest
+
 
 def write_reviews(path: Path, gaps: list[float]) -> str:
     """Write a session a gap: three judges, the candidate above or below the base by it."""
@@ -35,7 +37,8 @@ SIDES = ("--base", "old", "--candidate", "new")
         ([1.0, -1.0], ("--undecided", "pass"), 0),
         ([1.0, -1.0], ("--undecided", "fail"), 1),
         ([-1.0] * 60, ("--undecided", "pass"), 1),
-        ([1.0] * 60 + [-2.0], ("--guard",), 1),
+        ([1.0] * 60 + [-2.0], ("--guard",), 0),
+        ([-1.0] * 7, ("--guard", "--undecided", "pass"), 1),
         ([0.0] * 60, ("--margin", "2"), 2),
     ],
 )
@@ -56,6 +59,69 @@ def test_the_comment_begins_with_the_verdict_and_has_the_chart(
     assert "●" in comment
     assert comment.count("\n| q0") == 10  # five for each side
     assert max(map(len, comment.split("```")[1].splitlines())) <= 70
+
+
+def test_a_loss_its_size_and_the_margin_are_three_statements(at_once: Any, tmp_path: Path) -> None:
+    """The first 60 looks are losses, the later ones are wins: the verdict stays, the size moves."""
+    looks = sorted(range(160), key=lambda i: order_digest(f"query q{i:04}"))
+    gaps = [1.0] * 160
+    for i in looks[:60]:
+        gaps[i] = -1.0
+    gate = ("gate", "--reviews", write_reviews(tmp_path / "r.csv", gaps), *SIDES, "--markdown")
+    done = at_once(*gate)
+    verdict, _, size, decided, loss, reaches, *_ = done.stdout.splitlines()
+    assert done.returncode == 1
+    assert verdict == "## new is worse than old."
+    assert size.startswith("- Difference in share of rivals beaten: +0.188 (")
+    assert decided.endswith(
+        "of 160 queries. Later queries make the size more exact; they do not reopen it."
+    )
+    assert loss.startswith("- That there is a loss was shown; it is smaller than the margin of 0.1")
+    assert reaches.startswith("- The interval of all queries reaches +0.")
+    large = write_reviews(tmp_path / "large.csv", [-1.0] * 60)
+    words = at_once("gate", "--reviews", large, *SIDES).stdout
+    assert "That there is a loss was shown; it is larger than the margin of 0.1." in words
+
+
+def write_candidates(path: Path) -> str:
+    """Write 80 sessions with two candidates: `bad` loses to the base, `same` equals it."""
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["session_id", "reviewer", "candidate", "score", "query_id"])
+        for i in range(80):
+            for judge in "xyz":
+                for name, score in (("old", 5.0), ("bad", 4.0), ("same", 5.0)):
+                    table.writerow([f"s{i:04}", judge, name, score, f"q{i:04}"])
+    return str(path)
+
+
+def test_several_candidates_have_a_verdict_each_the_worst_first(
+    at_once: Any, tmp_path: Path
+) -> None:
+    reviews = write_candidates(tmp_path / "r.csv")
+    base = ("gate", "--base", "old")
+    several = at_once(*base, "--candidate", "same", "--candidate", "bad", reviews, "--quiet")
+    assert several.returncode == 1
+    assert several.stdout.splitlines()[0] == "## bad is worse than old."
+    by_comma = at_once(*base, "--candidate", "same,bad", "--json", reviews)
+    document = json.loads(by_comma.stdout)
+    assert by_comma.returncode == 1
+    assert [one["candidate"] for one in document["candidates"]] == ["same", "bad"]
+    assert [one["verdict"] for one in document["candidates"]] == ["same", "worse"]
+    assert document["candidates"][0]["bar"]["candidate"] == ["bad", "same"]
+    comment = at_once(*base, "--candidate", "same,bad", "--markdown", reviews).stdout
+    heads = [line for line in comment.splitlines() if line.startswith("## ")]
+    assert heads == [
+        "## bad is worse than old.",
+        "## same is the same as old within ±0.1.",
+        "## bad against old",
+        "## same against old",
+    ]
+    assert "95% interval for all 2 candidates" in comment
+    alone = at_once(*base, "--candidate", "same", reviews)  # a file may follow the name
+    assert alone.returncode == 0
+    twice = at_once(*base, "--candidate", "same,same", reviews)
+    assert (twice.returncode, "the candidate 'same' is given twice." in twice.stderr) == (2, True)
 
 
 def test_the_json_is_one_document_and_the_same_again(at_once: Any, tmp_path: Path) -> None:
@@ -129,7 +195,7 @@ def test_a_season_stops_when_it_knows_and_its_log_keeps_the_bar(
     gate = peerage("gate", *SIDES, "--season", summary["season"], "--json")
     document = json.loads(gate.stdout)
     assert gate.returncode == 1
-    assert document["order"] == "as in the season's prompts"
+    assert document["order"] == "drawn from the season's seed, as its log has it"
     assert document["registered"] == document["bar_hash"]
     assert document["bar_hash"] == json.loads((tmp_path / "bar.json").read_text())["hash"]
     wrong = peerage(

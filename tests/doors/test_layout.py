@@ -62,7 +62,7 @@ from peerage.findings import Audit, AuditTastes, Departure, Finding
 from peerage.imports.diagnosis import Diagnosis, MetricAdvice
 from peerage.providers.money import Price
 from peerage.rejudging import Rejudging, Shift
-from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
+from peerage.reports.gate_results import GateResult, MeasureResult, TellingQuery
 from peerage.reports.requirements import CheckResult, RequirementResult
 from peerage.reports.review_diff import (
     ModelChange,

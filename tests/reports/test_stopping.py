@@ -1,4 +1,4 @@
-"""A season stops as soon as it knows, looking at its sessions in the order of its prompts."""
+"""A season stops as soon as it knows, looking at its sessions in one order."""
 
 from __future__ import annotations
 
@@ -62,8 +62,9 @@ def test_it_knows_as_soon_as_the_evidence_suffices(logs: Logs) -> None:
     while not one.is_known:
         one.add(n, logs[n])
         n += 1
-    assert one.verdict.verdict == "worse"
-    assert (one.verdict.after, one.n_queries) == (n, n)
+    (verdict,) = one.verdicts
+    assert verdict.verdict == "worse"
+    assert (verdict.after, one.n_queries) == (n, n)
     assert 5 < n < N
     assert one.sentence == "new against old: worse"
 
@@ -77,12 +78,27 @@ def test_sessions_after_an_unfinished_one_do_not_count_yet(logs: Logs) -> None:
     assert one.is_known
 
 
-def test_a_query_counts_when_all_its_repeats_are_there(tmp_path: Path) -> None:
-    questions = ["q", "q", "other"]
+def test_a_query_counts_when_its_planned_repeats_are_there(tmp_path: Path) -> None:
+    questions = ["q", "q", "other", "other", "other"]
     one = watching(n_by_query=count_by_query(Query(text).own_id for text in questions))
+    n_looks = []
     for n, log in enumerate(run_panel(tmp_path, QUALITY, questions)):
         one.add(n, log)
-        assert one.n_queries == n
+        n_looks.append(one.n_queries)
+    assert one.n_repeats == 2
+    assert n_looks == [0, 1, 1, 2, 2]  # the third repeat of the other query does not count
+
+
+def test_a_season_of_several_candidates_goes_on_until_each_is_decided(logs: Logs) -> None:
+    one = watching(candidate=("new", "third"))
+    alone, n = watching(), 0
+    while not one.is_known:
+        one.add(n, logs[n])
+        alone.add(n, logs[n])
+        n += 1
+    assert [verdict.verdict for verdict in one.verdicts] == ["worse", "worse"]
+    assert alone.n_queries < n < N
+    assert one.sentence == "new against old: worse; third against old: worse"
 
 
 @pytest.mark.parametrize(("until", "top"), [("best", ("old",)), ("top:2", ("old", "third"))])
@@ -112,7 +128,7 @@ def test_equal_models_at_the_top_are_never_told_apart(tmp_path: Path) -> None:
         ("decided", {}, "--until decided needs two models to compare."),
         (
             "decided",
-            {"base": "a", "candidate": "a"},
+            {"base": "a", "candidate": "b,a"},
             "the base and the candidate are the same model, 'a'.",
         ),
         (

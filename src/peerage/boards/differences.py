@@ -2,13 +2,17 @@
 
 Each query gives one number in [−1, 1], however many judges, orders and repeats it has: judgements
 of one query share its difficulty and its answers, so they are not independent.
+
+Every query counts with as many sessions as the query that has the fewest, the earliest ones. A
+query that was asked again because the candidate had lost would favour the candidate.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +26,6 @@ from peerage.types import OwnVotes
 # Measures that are not a dimension of a rubric.
 SHARE, SCORE, CORRECT = "share", "score", "correct answers"
 MEASURES = {"share": (SHARE,), "mark": (SCORE,), "correct": (CORRECT,)}  # by metric
-MIN_JUDGES = 3  # judges who must have compared both answers before a query is called a regression
-CLEAR_DROP = 0.5  # in share: if all judges are against too, the query is a clear regression
 
 
 class OutsideScaleError(ValueError):
@@ -47,6 +49,26 @@ class JudgeView:
 
     n_judges: int
     n_against: int  # judges who put the candidate below the base
+    n_for: int = 0  # judges who put it above the base
+
+
+class RepeatView(NamedTuple):
+    """The repeats of a query that may show a regression on it alone: signs of their differences.
+
+    These are its planned repeats, or those after them if a query was asked again.
+    """
+
+    n_against: int = 0
+    n_for: int = 0
+    mean: float = 0.0
+
+    @property
+    def n(self) -> int:
+        """The number of repeats with a difference."""
+        return self.n_against + self.n_for
+
+
+NO_REPEATS = RepeatView()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,81 +87,176 @@ class QueryDifferences:
     n_incomplete: int = 0  # queries that lack a value for a measure and are left out
     n_by_side: tuple[int, int] = (0, 0)  # queries with the base, and with the candidate
     sides: tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]] = (frozenset(),) * 2
+    repeats: tuple[RepeatView, ...] = ()  # by query; empty if no query has any
+    n_counted: int = 1  # sessions of each query that count
+    n_asked_more: int = 0  # queries with more sessions than that
+    n_asked_least: int = 0  # queries with no more sessions than that
+    categories: tuple[str, ...] = ()  # by query; empty if there are none
 
     @property
     def n(self) -> int:
         return len(self.units)
 
     def in_order(self, order: Sequence[int]) -> QueryDifferences:
-        """Return the same queries in another order."""
-        return QueryDifferences(
-            tuple(self.units[i] for i in order),
-            self.by_measure[:, list(order)],
-            tuple(self.sessions[i] for i in order),
-            tuple(self.views[i] for i in order),
-            self.n_apart,
-            self.n_incomplete,
-            self.n_by_side,
-            self.sides,
+        """Return some of the queries in another order."""
+        return replace(
+            self,
+            units=tuple(self.units[i] for i in order),
+            by_measure=self.by_measure[:, list(order)],
+            sessions=tuple(self.sessions[i] for i in order),
+            views=tuple(self.views[i] for i in order),
+            repeats=tuple(self.repeats[i] for i in order) if self.repeats else (),
+            categories=tuple(self.categories[i] for i in order) if self.categories else (),
         )
 
-    def regressions(self) -> list[int]:
-        """Return the indices of queries on which all judges clearly prefer the base."""
-        return [
-            i
-            for i, view in enumerate(self.views)
-            if view.n_judges >= MIN_JUDGES
-            and view.n_against == view.n_judges
-            and self.by_measure[0, i] <= -CLEAR_DROP
-        ]
+
+def order_digest(unit: str, seed: str = "gate") -> bytes:
+    """Return what a query is sorted by in an order that is unrelated to its outcome."""
+    return hashlib.sha256(f"{seed}|{unit}".encode("utf-8", "surrogatepass")).digest()
 
 
-def hashed_order(units: Sequence[str]) -> list[int]:
-    """Return an order of the queries that depends only on their names."""
-    digests = [hashlib.sha256(f"gate|{u}".encode("utf-8", "surrogatepass")).digest() for u in units]
-    return sorted(range(len(units)), key=digests.__getitem__)
+def log_order(rows: Rows, place_by_session: Mapping[str, float] | None = None) -> Floats:
+    """Return a number for each session that grows in the order of the log.
+
+    A season's sessions have places; other sessions are sorted by time, and those without a time
+    come last, in the order of the table.
+    """
+    at = np.full(rows.n_sessions, np.inf)
+    if "at" in rows.numbers:
+        known = np.isfinite(rows.numbers["at"])
+        np.minimum.at(at, rows.session[known], rows.numbers["at"][known])
+    ids = rows.session_ids.tolist()
+    known_places = place_by_session or {}
+    places = np.array([known_places.get(one, -1.0) for one in ids], dtype=np.float64)
+    order = np.empty(rows.n_sessions)
+    order[np.lexsort((np.arange(rows.n_sessions), at, places))] = np.arange(rows.n_sessions)
+    return order
 
 
 def query_differences(
-    rows: Rows, comparison: Comparison, baseline: Mapping[str, Sequence[float]] | None = None
+    rows: Rows,
+    comparison: Comparison,
+    baseline: Mapping[str, Sequence[float]] | None = None,
+    *,
+    order: Floats | None = None,
+    n_repeats: int | None = None,
 ) -> QueryDifferences:
     """Return the difference of two models on each query that has both, sorted by query.
 
     If some sessions of a query have both models, the difference is the mean over these sessions;
     else it is the mean of the candidate's sessions minus the mean of the base's. A `baseline` has
-    the base's values by query.
+    the base's values by query. `order` is the place of each session in the log. `n_repeats` is the
+    planned number of sessions of each query: a query with fewer is left out. Without it, the query
+    with the fewest sessions decides how many of each query count.
     """
     values = [_session_values(rows, comparison, measure) for measure in comparison.measures]
     base, candidate = (np.array([pair[side] for pair in values]) for side in (0, 1))
+    order = log_order(rows) if order is None else order
     code, units = rows.queries()
     n = len(units)
     if baseline is not None:
-        return _against_baseline(rows, comparison, baseline, candidate, units, code)
+        return _against_baseline(
+            rows, comparison, baseline, candidate, units, code, order, n_repeats
+        )
+    there = [np.isfinite(side).any(axis=0) for side in (base, candidate)]
+    by_session = candidate[0] - base[0]  # NaN unless the session has both
     both = np.isfinite(base) & np.isfinite(candidate)
-    paired = _mean_by(code, candidate - base, both, n)
-    apart = _mean_by(code, candidate, np.isfinite(candidate), n)
-    apart = apart - _mean_by(code, base, np.isfinite(base), n)
-    difference = np.where(np.isfinite(paired), paired, apart)
-    complete = np.isfinite(difference).all(axis=0)
+    is_paired = _count(code, both.any(axis=0), n) > 0
+    used = [np.where(is_paired[code], both.any(axis=0), side) for side in there]
+    ranks = [_ranks_within(code, order, side, n) for side in used]
+    n_sessions = np.minimum(*(_count(code, side, n) for side in used))
+    judged = np.isfinite(_difference(base, candidate, code, n)).all(axis=0)
+    n_counted = _n_counted(n_sessions[judged], n_repeats)
+    counted = [rank < n_counted for rank in ranks]
+    base, candidate = np.where(counted[0], base, np.nan), np.where(counted[1], candidate, np.nan)
+    difference = _difference(base, candidate, code, n)
+    complete = np.isfinite(difference).all(axis=0) & (n_sessions >= n_counted)
     places = np.flatnonzero(complete)
-    is_paired: Bools = np.asarray(np.isfinite(paired).all(axis=0))
     sessions_apart = (complete & ~is_paired)[code]
-    has_base, has_candidate = (np.isfinite(side).any(axis=0) for side in (base, candidate))
-    used = np.where(is_paired[code], both.any(axis=0), has_base | has_candidate)
-    n_by_side = len(np.unique(code[has_base])), len(np.unique(code[has_candidate]))
+    n_by_side = len(np.unique(code[there[0]])), len(np.unique(code[there[1]]))
     return QueryDifferences(
         tuple(units[i] for i in places.tolist()),
         difference[:, places],
-        _session_ids(rows, code, used, places),
-        _judge_views(rows, comparison, code, n, places),
+        _session_ids(rows, code, counted[0] | counted[1], places),
+        _judge_views(rows, comparison, code, n, places, counted[0] & counted[1]),
         n_apart=int((complete & ~is_paired).sum()),
         n_incomplete=int((np.isfinite(difference).any(axis=0) & ~complete).sum()),
         n_by_side=n_by_side,
         sides=(
-            judges_of(rows, comparison.base, comparison.own_votes, sessions_apart),
-            judges_of(rows, comparison.candidate, comparison.own_votes, sessions_apart),
+            judges_of(rows, comparison.base, comparison.own_votes, sessions_apart & counted[0]),
+            judges_of(
+                rows, comparison.candidate, comparison.own_votes, sessions_apart & counted[1]
+            ),
         ),
+        repeats=_repeat_views(by_session, code, ranks[0], n_counted, places),
+        n_counted=n_counted,
+        n_asked_more=int((n_sessions[places] > n_counted).sum()),
+        n_asked_least=int((n_sessions[places] <= n_counted).sum()),
+        categories=_categories(rows, code, places),
     )
+
+
+def _difference(base: Floats, candidate: Floats, code: Ints, n: int) -> Floats:
+    """Return the difference of each query by measure; NaN where a side has no value."""
+    both = np.isfinite(base) & np.isfinite(candidate)
+    paired = _mean_by(code, candidate - base, both, n)
+    apart = _mean_by(code, candidate, np.isfinite(candidate), n)
+    apart = apart - _mean_by(code, base, np.isfinite(base), n)
+    return np.where(np.isfinite(paired), paired, apart)
+
+
+def _count(code: Ints, use: Bools, n: int) -> Ints:
+    """Return how many of the used sessions each query has."""
+    return np.bincount(code[use], minlength=n)
+
+
+def _ranks_within(code: Ints, order: Floats, use: Bools, n: int) -> Ints:
+    """Return the rank of each used session among those of its query; a large number for others."""
+    places = np.flatnonzero(use)
+    places = places[np.lexsort((order[places], code[places]))]
+    first = np.concatenate([[0], np.cumsum(_count(code, use, n))])[code[places]]
+    ranks = np.full(len(code), np.iinfo(np.int64).max)
+    ranks[places] = np.arange(len(places)) - first
+    return ranks
+
+
+def _n_counted(n_sessions: Ints, n_repeats: int | None) -> int:
+    """Return how many sessions of each query count, given how many the judged queries have."""
+    return n_repeats or int(n_sessions.min(initial=np.iinfo(np.int64).max))
+
+
+def _repeat_views(
+    difference: Floats, code: Ints, rank: Ints, n_counted: int, places: Ints
+) -> tuple[RepeatView, ...]:
+    """Return the repeats by query that may show a regression on it; empty if no query has any.
+
+    Asking a query again after a loss begins with a selected loss, so only the sessions after those
+    that were planned count, or the planned ones if they are more.
+    """
+    use = np.isfinite(difference)
+    n = int(code.max(initial=-1)) + 1
+    n_planned = n_counted if n_counted > 1 else 0
+    is_later = (_count(code, use, n) - n_counted > n_planned)[code]
+    use &= np.where(is_later, rank >= n_counted, rank < n_planned)
+    if not use.any():
+        return ()
+    n_used = _count(code, use, n)
+    n_against, n_for = (_count(code, use & (sign * difference > 0.0), n) for sign in (-1.0, 1.0))
+    mean = quotient(np.bincount(code[use], difference[use], minlength=n), n_used)
+    return tuple(
+        RepeatView(int(n_against[i]), int(n_for[i]), float(mean[i])) if n_used[i] else NO_REPEATS
+        for i in places.tolist()
+    )
+
+
+def _categories(rows: Rows, code: Ints, places: Ints) -> tuple[str, ...]:
+    """Return the category of each of these queries; empty if no query has one."""
+    if "category" not in rows.keys:
+        return ()
+    category = np.full(int(code.max(initial=-1)) + 1, -1)
+    np.maximum.at(category, code[rows.session], rows.keys["category"])
+    labels = [*rows.labels["category"].tolist(), ""]
+    return tuple(labels[category[i]] for i in places.tolist()) if (category >= 0).any() else ()
 
 
 def _against_baseline(
@@ -149,26 +266,36 @@ def _against_baseline(
     candidate: Floats,
     units: Sequence[str],
     code: Ints,
+    order: Floats,
+    n_repeats: int | None,
 ) -> QueryDifferences:
     n, n_measures = len(units), len(comparison.measures)
     nothing = [np.nan] * n_measures
     base = np.array([baseline.get(unit, nothing) for unit in units], dtype=np.float64)
-    mean = _mean_by(code, candidate, np.isfinite(candidate), n)
-    difference = mean - base.reshape(n, n_measures).T
-    complete: Bools = np.asarray(np.isfinite(difference).all(axis=0))
-    places = np.flatnonzero(complete)
+    base = base.reshape(n, n_measures).T
     used: Bools = np.asarray(np.isfinite(candidate).any(axis=0))
+    n_sessions = np.where(np.isfinite(base).any(axis=0), _count(code, used, n), 0)
+    n_counted = _n_counted(n_sessions[n_sessions > 0], n_repeats)
+    counted = _ranks_within(code, order, used, n) < n_counted
+    mean = _mean_by(code, np.where(counted, candidate, np.nan), np.isfinite(candidate) & counted, n)
+    difference = mean - base
+    complete: Bools = np.asarray(np.isfinite(difference).all(axis=0)) & (n_sessions >= n_counted)
+    places = np.flatnonzero(complete)
     return QueryDifferences(
         tuple(units[i] for i in places.tolist()),
         difference[:, places],
-        _session_ids(rows, code, used, places),
+        _session_ids(rows, code, counted, places),
         tuple(JudgeView(0, 0) for _ in places),
         n_apart=len(places),
         n_by_side=(len(baseline), int(np.isfinite(mean).any(axis=0).sum())),
         sides=(
             frozenset(),
-            judges_of(rows, comparison.candidate, comparison.own_votes, complete[code]),
+            judges_of(rows, comparison.candidate, comparison.own_votes, complete[code] & counted),
         ),
+        n_counted=n_counted,
+        n_asked_more=int((n_sessions[places] > n_counted).sum()),
+        n_asked_least=int((n_sessions[places] <= n_counted).sum()),
+        categories=_categories(rows, code, places),
     )
 
 
@@ -176,7 +303,11 @@ def side_values(rows: Rows, comparison: Comparison) -> dict[str, tuple[float, ..
     """Return the base's value of each measure by query, for a baseline file."""
     values = np.array([_session_values(rows, comparison, one)[0] for one in comparison.measures])
     code, units = rows.queries()
-    means = _mean_by(code, values, np.isfinite(values), len(units))
+    used: Bools = np.asarray(np.isfinite(values).any(axis=0))
+    n_sessions = _count(code, used, len(units))
+    n_counted = _n_counted(n_sessions[n_sessions > 0], None)
+    counted = _ranks_within(code, log_order(rows), used, len(units)) < n_counted
+    means = _mean_by(code, values, np.isfinite(values) & counted, len(units))
     return {
         unit: tuple(mean.tolist())
         for unit, mean in zip(units, means.T, strict=True)
@@ -266,9 +397,12 @@ def _session_ids(rows: Rows, code: Ints, used: Bools, places: Ints) -> tuple[tup
 
 
 def _judge_views(
-    rows: Rows, comparison: Comparison, code: Ints, n: int, places: Ints
+    rows: Rows, comparison: Comparison, code: Ints, n: int, places: Ints, counted: Bools
 ) -> tuple[JudgeView, ...]:
-    """Return, by query, how many judges ranked both on one ballot, and how many prefer the base."""
+    """Return, by query, how many judges ranked both on one ballot, and how many prefer which.
+
+    `counted` says which sessions count.
+    """
     cast = votes(rows, comparison.own_votes, np.zeros(rows.n_sessions, dtype=np.int64))
     shares = np.full((2, cast.n_ballots), np.nan)
     for side, name in enumerate((comparison.base, comparison.candidate)):
@@ -277,7 +411,7 @@ def _judge_views(
     gap = shares[1] - shares[0]
     row_of = np.zeros(cast.n_ballots, dtype=np.int64)
     row_of[cast.ballot] = np.arange(rows.n)
-    ballots = np.flatnonzero(np.isfinite(gap))
+    ballots = np.flatnonzero(np.isfinite(gap) & counted[rows.session[row_of]])
     judge = rows.reviewer[row_of[ballots]].astype(np.int64)
     query = code[rows.session[row_of[ballots]]]
     pair, n_pairs = dense(query * len(rows.names) + judge)
@@ -286,4 +420,7 @@ def _judge_views(
     query_of[pair] = query
     n_judges = np.bincount(query_of, minlength=n)
     n_against = np.bincount(query_of[total < 0.0], minlength=n)
-    return tuple(JudgeView(int(n_judges[i]), int(n_against[i])) for i in places.tolist())
+    n_for = np.bincount(query_of[total > 0.0], minlength=n)
+    return tuple(
+        JudgeView(int(n_judges[i]), int(n_against[i]), int(n_for[i])) for i in places.tolist()
+    )

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from peerage.reviews.cells import Bools, Floats
-from peerage.stats.tails import student_t_p
+from peerage.stats.tails import sign_test_p, student_t_p
 
 FEWEST = 5  # answers on each side, below which nothing is tested
 
@@ -61,14 +61,7 @@ def fisher_p(a: int, b: int, c: int, d: int) -> float | None:
 
 def mcnemar_p(b: int, c: int) -> float:
     """Return the exact two-sided p that two kinds of discordant pairs are equally frequent."""
-    n, few = b + c, min(b, c)
-    tail = sum(math.comb(n, k) for k in range(few + 1)) / 2**n if n < 1000 else _normal_tail(n, few)
-    return min(1.0, 2.0 * tail)
-
-
-def _normal_tail(n: int, few: int) -> float:
-    z = (few + 0.5 - n / 2.0) / math.sqrt(n / 4.0)
-    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+    return min(1.0, 2.0 * sign_test_p(max(b, c), b + c))
 
 
 def _log_ways(x: int, row: int, column: int, total: int) -> float:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from peerage.engines.review_tables import ReviewTable
     from peerage.reports.community_boards import CommunityBoards
     from peerage.reports.gate_files import Baseline
-    from peerage.reports.gates import GateResult
+    from peerage.reports.gate_results import GateResult, GateResults
     from peerage.reports.passports import PassportStatement
     from peerage.reports.requirements import CheckResult, MeasuredValue, Requirement
     from peerage.reports.sessions import ImportList, SessionList
@@ -116,6 +116,7 @@ class Reports:
     settings: Settings
     tables: InputTables = InputTables()
     must_exist: bool = False  # whether a missing store is an error, or created
+    keeps_looks: bool = True  # whether a gate may store the queries that it saw; a GET may not
     keeps_reviews: bool = False  # whether the store's reviews stay in memory for the next question
 
     @cached_property
@@ -193,19 +194,35 @@ class Reports:
             audit = audit_reviews(table, audited, self.settings.audit.limits, rubric)
         return with_effective_votes(advice, audit.findings)
 
-    def gate(self, options: GateOptions, baseline: Baseline | None = None) -> GateResult:
-        """Return the verdict on a candidate; a season's queries are in the order of its prompts."""
+    def gate(
+        self, options: GateOptions, baseline: Baseline | None = None
+    ) -> GateResult | GateResults:
+        """Return the verdict on a candidate, or on several; a store keeps the queries it saw."""
+        from peerage.reports.gates import one_or_several
+
+        return one_or_several(self._gates(options, baseline, keeps_looks=True))
+
+    def _gates(
+        self, options: GateOptions, baseline: Baseline | None = None, *, keeps_looks: bool
+    ) -> tuple[GateResult, ...]:
+        """Return the verdict on each candidate; a season's queries are in its recorded order."""
         from peerage.reports.gates import decide_gate
+        from peerage.reports.query_orders import StoredLooks, read_season_order
 
         with self.tables.as_parquet() as tables:
             files = self._review_files(tables)
             table, rubric = self._table(tables, files), self.settings.rubric_for("")
+            selection = {**options.chosen, "since": options.since}
+            looks = None
+            if files and keeps_looks:
+                looks = StoredLooks(self.store, selection, may_write=self.keeps_looks)
             season = self._season(options.season) if files else None
-            if season is None:
-                return decide_gate(table, options, rubric, baseline=baseline)
-            places = {one.id: one.ordinal for one in self.store.sessions(season)}
-            result = decide_gate(table, options, rubric, baseline=baseline, place_by_session=places)
-            return replace(result, registered=self._registered_bar(season))
+            order = None if season is None else read_season_order(self.store, season)
+            results = decide_gate(
+                table, options, rubric, baseline=baseline, season=order, looks_kept=looks
+            )
+            registered = "" if season is None else self._registered_bar(season)
+            return tuple(replace(one, registered=registered) for one in results)
 
     def check(self, options: CheckOptions) -> CheckResult:
         """Return whether each requirement holds, fails or is undecided.
@@ -240,7 +257,9 @@ class Reports:
         about = {"metric": metric, "scale": options.scale, "on": requirement.category}
         if requirement.rival:
             sides = {"base": requirement.rival, "candidate": requirement.model}
-            (one,) = self.gate(GateOptions.of({**chosen, **about, **sides})).measures
+            sides_of = GateOptions.of({**chosen, **about, **sides})
+            (result,) = self._gates(sides_of, keeps_looks=False)
+            (one,) = result.measures
             low, high = parse_scale(options.scale) if metric == "mark" else (0.0, 1.0)
             return MeasuredValue(
                 *(round((high - low) * x, 12) for x in (one.difference, one.low, one.high))

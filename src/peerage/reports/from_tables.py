@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from peerage.arguments import PATH, TEXT, Kind, check_arguments, instance, optional
+from peerage.arguments import NAMES, PATH, TEXT, Kind, check_arguments, instance, optional
 from peerage.engines import Engine, Source
 from peerage.findings import Audit, AuditLimits
 from peerage.reports import InputTables, Reports, read_community_boards, read_model_board
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from peerage.boards.panel_choice import Advice
     from peerage.boards.rings import Rings
     from peerage.reports.community_boards import CommunityBoards
-    from peerage.reports.gates import GateResult
+    from peerage.reports.gate_results import GateResult, GateResults
 
 TABLE = Kind(
     "a table",
@@ -180,25 +180,28 @@ def advise(reviews: Source, *, engine: str | Engine = "duckdb", **options: objec
     return Reports(config.Settings(), tables).advise(AdviseOptions.of(options))
 
 
-@check_arguments(GateOptions, reviews=TABLE, base=TEXT, candidate=TEXT, against=optional(PATH))
+@check_arguments(GateOptions, reviews=TABLE, base=TEXT, candidate=NAMES, against=optional(PATH))
 def gate(
     reviews: Source,
     *,
     engine: str | Engine = "duckdb",
     against: str | Path | None = None,
     **options: object,
-) -> GateResult:
+) -> GateResult | GateResults:
     """Decide whether a candidate is worse than its base, from any `reviews` table.
 
     `against` is a baseline file to use instead of a base. The result has the verdict (better,
     worse, same, not_worse or undecided), the difference with its interval, and the evidence.
+    With several candidates, it has a result for each, and they share the probability of a false
+    verdict.
     """
     from peerage.engines.review_tables import read_reviews
     from peerage.reports.gate_files import read_baseline
-    from peerage.reports.gates import decide_gate
+    from peerage.reports.gates import decide_gate, one_or_several
 
     chosen = GateOptions.of(options)
     baseline = None if against is None else read_baseline(Path(against))
     with InputTables(reviews, engine=engine).as_parquet() as files:
         table = read_reviews(files.runner(), files.reviews)
-        return decide_gate(table, chosen, _default_rubric(chosen), baseline=baseline)
+        rubric = _default_rubric(chosen)
+        return one_or_several(decide_gate(table, chosen, rubric, baseline=baseline))

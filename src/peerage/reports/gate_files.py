@@ -18,6 +18,7 @@ DECIMALS = 12
 BASELINE = "peerage baseline"
 FORMAT = 1
 MAX_BASELINE_BYTES = 200_000_000
+SEED = "the season's seed"  # what a recorded order of queries was drawn from
 
 
 def canonical_json(document: Any) -> str:
@@ -34,10 +35,12 @@ def bar_document(
     options: BarOptions, own_votes: str = "out", suite: int | None = None
 ) -> dict[str, Any]:
     """Return all that determines a verdict besides the reviews, for the log and a hash."""
+    names = options.candidate
+    candidate = names[0] if names else ""
     return {
         "format": FORMAT,
         "base": options.base,
-        "candidate": options.candidate,
+        "candidate": candidate if len(names) <= 1 else sorted(names),
         "metric": options.metric,
         "dimensions": sorted(options.dimensions),
         "margin": options.margin,
@@ -75,6 +78,15 @@ def registered_hash(design: str) -> str:
         return hash_of(json.loads(design)["bar"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
+
+
+def recorded_draw(design: str) -> tuple[int, int] | None:
+    """Return the batch and the planned repeats of a session whose place was drawn, or None."""
+    try:
+        order = json.loads(design)["order"]
+        return (int(order["batch"]), int(order["repeats"])) if order["drawn_from"] == SEED else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def registration(bar: Mapping[str, Any]) -> str:

@@ -1,36 +1,44 @@
 """The gate: decides from reviews whether a candidate is worse than its base.
 
-The statistics are in `stats.bets`, the differences by query in `boards.differences`. This module
-adds a fixed order of queries, the check that both sides had the same judges, a baseline in a file,
-and the bar (the evidence that a verdict requires) that a season was started with.
+The statistics are in `stats.bets`, the differences by query in `boards.differences`, the guard in
+`boards.regressions`, the order of queries in `query_orders`. This module adds the check that both
+sides had the same judges, a baseline in a file, and the correction for several candidates.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from peerage.boards.differences import (
     MEASURES,
-    MIN_JUDGES,
     SHARE,
     Comparison,
     OutsideScaleError,
     QueryDifferences,
-    hashed_order,
     judges_of,
+    log_order,
     query_differences,
     side_values,
 )
+from peerage.boards.regressions import find_regressions
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError, few, how_many, meant, shown
-from peerage.reports.gate_files import DECIMALS, Baseline, bar_document, hash_of
+from peerage.reports.gate_files import DECIMALS, Baseline, bar_document
+from peerage.reports.gate_results import (
+    GateResult,
+    GateResults,
+    GuardResult,
+    MeasureResult,
+    TellingQuery,
+)
 from peerage.reports.judge_versions import add_versions, changed_judges, find_versions
 from peerage.reports.options import GateOptions, parse_scale
+from peerage.reports.query_orders import QueryLooks, QueryOrder, SeasonOrder, order_queries
 from peerage.reports.recounts import select_reviews
 from peerage.reviews.columns import MARK, span_s
 from peerage.reviews.gold import spread_correctness
@@ -38,7 +46,8 @@ from peerage.reviews.rows import Rows, has_duplicates, join_rows
 from peerage.stats.bets import (
     NEVER,
     EvidenceBar,
-    GateVerdict,
+    Floats,
+    Ints,
     Look,
     decide,
     decide_all,
@@ -53,125 +62,6 @@ from peerage.types import Rubric
 
 N_LOOKS = 40  # points on a chart
 N_TELLING = 5  # sessions shown for each side
-EXIT_CODES = {"worse": 1, "undecided": 3}  # every other verdict exits with 0
-UNDECIDED_CODES = {None: 3, "pass": 0, "fail": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class MeasureResult:
-    """The result on one measure: the verdict, the difference and the evidence."""
-
-    measure: str
-    decision: GateVerdict
-    difference: float
-    low: float
-    high: float
-    log10_evidence: Mapping[str, float | None]  # None: infinite, as the suite is known
-    looks: tuple[Look, ...]
-
-    def document(self) -> dict[str, Any]:
-        """Return the JSON of the measure."""
-        return {
-            "measure": self.measure,
-            "verdict": self.decision.verdict,
-            "decided_after": self.decision.after,
-            "difference": self.difference,
-            "low": self.low,
-            "high": self.high,
-            "log10_evidence": dict(self.log10_evidence),
-            "looks": [look._asdict() for look in self.looks],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class TellingQuery:
-    """A query with a strong preference for one side, or a clear regression, with its sessions."""
-
-    query: str
-    difference: float
-    sessions: tuple[str, ...]
-    n_judges: int
-    n_against: int
-
-    def document(self) -> dict[str, Any]:
-        """Return the JSON of the query."""
-        return {
-            "query": self.query,
-            "difference": self.difference,
-            "sessions": list(self.sessions),
-            "judges": self.n_judges,
-            "against": self.n_against,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class GateResult:
-    """The verdict on a candidate, with the evidence."""
-
-    base: str
-    candidate: str
-    decision: GateVerdict
-    measures: tuple[MeasureResult, ...]
-    n_queries: int
-    n_sessions: int
-    needed: int | None  # queries still needed, if undecided
-    bar: Mapping[str, Any]
-    order: str  # how the order of queries was fixed
-    for_candidate: tuple[TellingQuery, ...] = ()
-    for_base: tuple[TellingQuery, ...] = ()
-    guarded: bool = False
-    n_guarded: int = 0  # queries that enough judges compared
-    regressions: tuple[TellingQuery, ...] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    registered: str = ""  # the hash of the bar that the season was started with
-    flags: tuple[str, ...] = ()
-
-    @property
-    def bar_hash(self) -> str:
-        """The hash that identifies the bar."""
-        return hash_of(self.bar)
-
-    @property
-    def fails(self) -> bool:
-        """Whether the candidate is worse, or the guard found a regression."""
-        return self.decision.verdict == "worse" or bool(self.regressions)
-
-    def exit_code(self, undecided: str | None = None) -> int:
-        """Return 0 for not worse, 1 for worse, and for undecided 3 or the given code."""
-        if self.fails:
-            return EXIT_CODES["worse"]
-        is_undecided = self.decision.verdict == "undecided"
-        return UNDECIDED_CODES[undecided] if is_undecided else 0
-
-    def document(self) -> dict[str, Any]:
-        """Return the JSON of the gate."""
-        first = self.measures[0].document()
-        return {
-            "gate": f"{self.candidate} against {self.base}",
-            "base": self.base,
-            "candidate": self.candidate,
-            "verdict": self.decision.verdict,
-            "decided_after": self.decision.after,
-            **{name: first[name] for name in ("difference", "low", "high")},
-            "queries": self.n_queries,
-            "sessions": self.n_sessions,
-            "queries_needed": self.needed,
-            "measures": [one.document() for one in self.measures],
-            "bar": dict(self.bar),
-            "bar_hash": self.bar_hash,
-            "registered": self.registered or None,
-            "order": self.order,
-            "for_candidate": [one.document() for one in self.for_candidate],
-            "for_base": [one.document() for one in self.for_base],
-            "guard": {
-                "queries_checked": self.n_guarded,
-                "regressions": [one.document() for one in self.regressions],
-            }
-            if self.guarded
-            else None,
-            "parameters": dict(self.parameters),
-            "flags": list(self.flags),
-        }
 
 
 # -- a baseline in a file ------------------------------------------------------------------------
@@ -197,86 +87,223 @@ def make_baseline(table: ReviewTable, options: GateOptions, rubric: Rubric | Non
 # -- the decision --------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class CandidateSide:
+    """A candidate's differences from the base by query, and what to know about them."""
+
+    comparison: Comparison
+    differences: QueryDifferences
+    flags: tuple[str, ...]
+
+
 def decide_gate(
     table: ReviewTable,
     options: GateOptions,
     rubric: Rubric | None = None,
     *,
     baseline: Baseline | None = None,
-    place_by_session: Mapping[str, int] | None = None,
-) -> GateResult:
-    """Return the verdict on a candidate from a table of reviews.
+    season: SeasonOrder | None = None,
+    looks_kept: QueryLooks | None = None,
+) -> tuple[GateResult, ...]:
+    """Return the verdict on each candidate from a table of reviews.
 
-    `place_by_session` has the positions of a season's sessions in its file of prompts; they give
-    the order of its queries.
+    `season` has the order of a stored season, `looks_kept` the queries that earlier gates looked
+    at. Several candidates share the probability of a false verdict.
     """
     rows = gate_rows(table, options, rubric)
-    comparison = _sides(rows, options, baseline)
-    options = options.model_copy(
-        update={"base": comparison.base, "candidate": comparison.candidate}
-    )
+    places = None if season is None else season.place_by_session
+    order = log_order(rows, places)
+    n_repeats = season.n_repeats if season is not None and season.is_drawn else None
+    versions = _flag_versions(rows)
     values = None if baseline is None else baseline.values
-    differences = _on_scale(lambda: query_differences(rows, comparison, values), options)
-    if not differences.n:
-        raise _never_together(comparison, differences)
-    flags = [*_check_judges(differences, options, baseline), *_flag_versions(rows)]
-    order, places = _order(rows, differences, options, place_by_session)
-    return judge_differences(
-        differences.in_order(places), options, comparison.measures, order, tuple(flags)
+    sides = []
+    for comparison in _sides(rows, options, baseline):
+        differences = _on_scale(
+            lambda sides=comparison: query_differences(
+                rows, sides, values, order=order, n_repeats=n_repeats
+            ),
+            options,
+        )
+        if not differences.n:
+            raise _never_together(comparison, differences)
+        flags = (*_check_judges(differences, comparison, options, baseline), *versions)
+        sides.append(CandidateSide(comparison, differences, flags))
+    options = options.model_copy(update={"base": sides[0].comparison.base})
+    bar = bar_document(options, options.own_votes, options.suite)
+    looks_at = order_queries(
+        [side.differences for side in sides],
+        season,
+        earlier=() if looks_kept is None else looks_kept.earlier(bar),
+        on=options.on,
+        is_suite=options.suite is not None,
+    )
+    if not looks_at.units:
+        raise InputError(
+            f"{few(looks_at.flags)}.",
+            hint="Continue the season with the same `peerage run` command, and ask again.",
+        )
+    is_drawn = season is not None and season.is_drawn  # the log keeps this order
+    keeps = is_drawn or (looks_kept is not None and looks_kept.keep(bar, looks_at.units))
+    return judge_candidates(sides, options, looks_at, bar, keeps_looks=keeps)
+
+
+def one_or_several(results: Sequence[GateResult]) -> GateResult | GateResults:
+    """Return the result on one candidate, or the results on several."""
+    return results[0] if len(results) == 1 else GateResults(results[0].base, tuple(results))
+
+
+def judge_candidates(
+    sides: Sequence[CandidateSide],
+    options: GateOptions,
+    order: QueryOrder,
+    bar: Mapping[str, Any],
+    *,
+    keeps_looks: bool = True,
+) -> tuple[GateResult, ...]:
+    """Return the verdicts from differences of queries, looked at in an order.
+
+    A look is after each query of the order, for all candidates. Their claims are corrected
+    together, by Holm's method over candidates and measures.
+    """
+    place = {unit: i for i, unit in enumerate(order.units)}
+    evidence_bar = EvidenceBar(options.margin, options.alpha, options.suite)
+    ordered, evidence, seen = [], [], []
+    for side in sides:
+        units = side.differences.units
+        shown_places = sorted((place[u], i) for i, u in enumerate(units) if u in place)
+        if not shown_places:
+            raise _never_together(side.comparison, side.differences)
+        differences = side.differences.in_order([i for _, i in shown_places])
+        _check_suite(differences.n, options)
+        ordered.append(differences)
+        seen.append(
+            np.searchsorted([at for at, _ in shown_places], np.arange(len(place)), side="right")
+        )
+        evidence += [
+            {
+                claim: _at_looks(path, seen[-1])
+                for claim, path in log_evidence(one, evidence_bar).items()
+            }
+            for one in differences.by_measure
+        ]
+    first = iter(first_looks(evidence, evidence_bar))
+    return tuple(
+        _judge(
+            side,
+            differences,
+            options,
+            order,
+            bar,
+            [_own_looks(next(first), n_seen) for _ in differences.by_measure],
+            len(sides),
+            keeps_looks,
+        )
+        for side, differences, n_seen in zip(sides, ordered, seen, strict=True)
     )
 
 
-def judge_differences(
-    differences: QueryDifferences,
-    options: GateOptions,
-    measures: Sequence[str],
-    order: str,
-    flags: tuple[str, ...] = (),
-) -> GateResult:
-    """Return the verdict from the ordered differences of queries."""
-    n, suite = differences.n, options.suite
-    if suite is not None and suite < n:
+def _check_suite(n: int, options: GateOptions) -> None:
+    if options.suite is not None and options.suite < n:
         raise UsageError(
-            f"the suite has {how_many(suite, 'query', 'queries')}, but {n:,} were judged.",
+            f"the suite has {how_many(options.suite, 'query', 'queries')}, but {n:,} were judged.",
             hint=f"Pass --suite {n}, or select queries with --season or --on.",
         )
-    bar = EvidenceBar(options.margin, options.alpha, suite)
-    evidence = [log_evidence(path, bar) for path in differences.by_measure]
-    first = first_looks(evidence, bar)
-    decisions = [decide(one) for one in first]
+
+
+def _at_looks(path: Floats, n_seen: Ints) -> Floats:
+    """Return the highest evidence so far at each look, given how many queries had been seen."""
+    highest = np.concatenate([[-np.inf], np.maximum.accumulate(path)])
+    return highest[n_seen]
+
+
+def _own_looks(first: dict[str, int], n_seen: Ints) -> dict[str, int]:
+    """Return after how many of its own queries each claim on a candidate was proven."""
+    return {c: look if look == NEVER else int(n_seen[look - 1]) for c, look in first.items()}
+
+
+def _judge(
+    side: CandidateSide,
+    differences: QueryDifferences,
+    options: GateOptions,
+    order: QueryOrder,
+    bar: Mapping[str, Any],
+    first: Sequence[dict[str, int]],
+    n_candidates: int,
+    keeps_looks: bool,
+) -> GateResult:
+    # The intervals of several candidates hold together.
+    shared = EvidenceBar(options.margin, options.alpha / n_candidates, options.suite)
     results = tuple(
-        _measure_result(measure, path, bar, stood)
-        for measure, path, stood in zip(measures, differences.by_measure, first, strict=True)
+        _measure_result(measure, path, shared, stood)
+        for measure, path, stood in zip(
+            side.comparison.measures, differences.by_measure, first, strict=True
+        )
     )
-    decision = decide_all(decisions)
+    decision = decide_all([one.decision for one in results])
     needed = None
     if decision.verdict == "undecided":
-        needed = max(queries_needed(path, bar) for path in differences.by_measure)
-    left_out = how_many(differences.n_incomplete, "query", "queries")
-    more = [f"{left_out} left out, for lack of a value on some measure"]
+        needed = max(queries_needed(path, shared) for path in differences.by_measure)
     return GateResult(
-        options.base,
-        options.candidate,
+        side.comparison.base,
+        side.comparison.candidate,
         decision,
         results,
-        n,
+        differences.n,
         len({one for some in differences.sessions for one in some}),
         needed,
-        bar_document(options, options.own_votes, suite),
-        order,
+        bar,
+        order.words,
         *_most_telling(differences),
-        guarded=options.guard,
-        n_guarded=sum(view.n_judges >= MIN_JUDGES for view in differences.views),
-        regressions=tuple(
-            _telling(differences, i) for i in (differences.regressions() if options.guard else ())
-        ),
+        guard=_guard(differences, n_candidates, is_on=options.guard),
+        n_candidates=n_candidates,
+        keeps_looks=keeps_looks,
         parameters={"since": options.since, **options.chosen, "allow": options.allow},
-        flags=(*flags, *(more if differences.n_incomplete else [])),
+        flags=(*side.flags, *order.flags, *_flag_left_out(differences)),
     )
+
+
+def _guard(differences: QueryDifferences, n_candidates: int, *, is_on: bool) -> GuardResult:
+    """Return what the guard found, whether or not it is on."""
+    findings = find_regressions(differences, n_candidates)
+    worse, better, repeated = (
+        tuple(_telling(differences, i) for i in places)
+        for places in (findings.regressions, findings.improvements, findings.repeated_regressions)
+    )
+    return GuardResult(
+        is_on,
+        findings.n_checked,
+        worse,
+        better,
+        findings.p,
+        findings.blocks,
+        findings.n_repeated,
+        findings.most_repeats,
+        findings.repeats_needed,
+        repeated,
+    )
+
+
+def _flag_left_out(differences: QueryDifferences) -> list[str]:
+    """Return flags on queries without a value, and on sessions that do not count."""
+    flags = []
+    if differences.n_incomplete:
+        left_out = how_many(differences.n_incomplete, "query", "queries")
+        lack = "a value on some measure" if differences.n_counted == 1 else "a value or a repeat"
+        flags.append(f"{left_out} left out, for lack of {lack}")
+    if differences.n_asked_more:
+        n, least = differences.n_counted, differences.n_asked_least
+        more = how_many(differences.n_asked_more, "query was", "queries were")
+        first = "session" if n == 1 else f"{n} sessions"
+        flags.append(
+            f"{more} asked more often than the others; of each query the first {first} count, "
+            f"because {how_many(least, 'query has', 'queries have')} no more (asking a lost query "
+            "again would favour the candidate)"
+        )
+    return flags
 
 
 def _measure_result(
-    measure: str, path: Any, bar: EvidenceBar, first: dict[str, int]
+    measure: str, path: Floats, bar: EvidenceBar, first: dict[str, int]
 ) -> MeasureResult:
     decision = decide(first)
     stood = [n for n in first.values() if n != NEVER]
@@ -359,29 +386,30 @@ def gate_rows(table: ReviewTable, options: GateOptions, rubric: Rubric | None) -
     return rows
 
 
-def _sides(rows: Rows, options: GateOptions, baseline: Baseline | None) -> Comparison:
-    """Return the comparison that the options describe; raise an error for unknown names."""
-    if baseline is not None:
-        if options.base and options.base != baseline.base:
-            raise UsageError(
-                f"the baseline was saved for {shown(baseline.base)}, but --base is "
-                f"{shown(options.base)}.",
-                hint="Omit --base.",
-            )
-        candidate = _known_model(rows, options.candidate, "candidate")
-        comparison = _comparison(rows, options, baseline.base, candidate)
-        if (comparison.measures, comparison.scale) != (baseline.measures, baseline.scale):
-            raise UsageError(
-                f"the baseline was measured by {', '.join(baseline.measures)} on the scale "
-                f"{baseline.scale[0]:g} to {baseline.scale[1]:g}.",
-                hint="Pass the same --metric, --dimensions and --scale.",
-            )
-        return comparison
-    base = _known_model(rows, options.base, "base")
-    candidate = _known_model(rows, options.candidate, "candidate")
-    if base == candidate:
+def _sides(rows: Rows, options: GateOptions, baseline: Baseline | None) -> list[Comparison]:
+    """Return the comparisons that the options describe; raise an error for unknown names."""
+    if baseline is not None and options.base and options.base != baseline.base:
+        raise UsageError(
+            f"the baseline was saved for {shown(baseline.base)}, but --base is "
+            f"{shown(options.base)}.",
+            hint="Omit --base.",
+        )
+    base = _known_model(rows, options.base, "base") if baseline is None else baseline.base
+    candidates = [_known_model(rows, one, "candidate") for one in options.candidate or ("",)]
+    if base in candidates and baseline is None:
         raise UsageError(f"the base and the candidate are the same model, {shown(base)}.")
-    return _comparison(rows, options, base, candidate)
+    comparisons = [_comparison(rows, options, base, candidate) for candidate in candidates]
+    first = comparisons[0]
+    if baseline is not None and (first.measures, first.scale) != (
+        baseline.measures,
+        baseline.scale,
+    ):
+        raise UsageError(
+            f"the baseline was measured by {', '.join(baseline.measures)} on the scale "
+            f"{baseline.scale[0]:g} to {baseline.scale[1]:g}.",
+            hint="Pass the same --metric, --dimensions and --scale.",
+        )
+    return comparisons
 
 
 def _known_model(rows: Rows, name: str, side: str) -> str:
@@ -457,7 +485,10 @@ PEERS_HINT = (
 
 
 def _check_judges(
-    differences: QueryDifferences, options: GateOptions, baseline: Baseline | None
+    differences: QueryDifferences,
+    comparison: Comparison,
+    options: GateOptions,
+    baseline: Baseline | None,
 ) -> list[str]:
     """Return flags on the judges of both sides; raise an error if they differ, unless allowed."""
     if not differences.n_apart or options.metric == "correct":  # no judge decides what is correct
@@ -472,7 +503,7 @@ def _check_judges(
         differing = f"the judges of the two sides differ: {few(_differing(of_base, of_candidate))}"
         if not options.allow:
             names = {name for name, _ in of_base ^ of_candidate}
-            are_peers = names <= {options.base, options.candidate}
+            are_peers = names <= {comparison.base, comparison.candidate}
             raise UsageError(f"{differing}.", hint=PEERS_HINT if are_peers else JUDGES_HINT)
         flags.append(differing)
     if any(not fingerprint for _, fingerprint in of_base | of_candidate):
@@ -494,34 +525,3 @@ def _flag_versions(rows: Rows) -> list[str]:
     changed = sorted(changed_judges(add_versions([find_versions(rows)])))
     words = "the fingerprints of these judges changed within the reviews"
     return [f"{words}: {few(changed)}"] if changed else []
-
-
-def _order(
-    rows: Rows,
-    differences: QueryDifferences,
-    options: GateOptions,
-    place_by_session: Mapping[str, int] | None,
-) -> tuple[str, list[int]]:
-    """Return how the order of the queries was chosen, and the order; it ignores outcomes.
-
-    A query is placed by the last of its sessions.
-    """
-    units = differences.units
-    shuffled = hashed_order(units)
-    if options.suite is not None:
-        return "by a hash of each query's name", shuffled
-    rank = {place: i for i, place in enumerate(shuffled)}
-    if place_by_session is not None:
-        last: list[float] = [
-            max(place_by_session.get(one, 0) for one in some) for some in differences.sessions
-        ]
-        order = sorted(range(len(units)), key=lambda i: (last[i], rank[i]))
-        return "as in the season's prompts", order
-    at = np.full(rows.n_sessions, -np.inf)
-    if "at" in rows.numbers:
-        np.fmax.at(at, rows.session, rows.numbers["at"])
-    time_by_session = dict(zip(rows.session_ids.tolist(), at.tolist(), strict=True))
-    last = [max(time_by_session[one] for one in some) for some in differences.sessions]
-    if not all(map(math.isfinite, last)):
-        return "by a hash of each query's name", shuffled
-    return "by time of review", sorted(range(len(units)), key=lambda i: (last[i], rank[i]))

@@ -169,6 +169,16 @@ def _as_people(value: Any) -> Any:
 
 
 PeopleNames = Annotated[tuple[str, ...] | None, BeforeValidator(_as_people)]
+
+
+def _check_distinct(names: tuple[str, ...]) -> object:
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"the candidate {shown(name)} is given twice.")
+    return names
+
+
+Candidates = Annotated[tuple[str, ...], BeforeValidator(_as_people), _check_with(_check_distinct)]
 PEOPLE = (
     "Correct the judges by people's reviews; may name further reviewers who are people, as in "
     "human1,human2."
@@ -419,7 +429,11 @@ class BarOptions(Options):
     """Two models to compare, and the evidence that a verdict requires."""
 
     base: str = Field(default="", description="The model to compare the candidate with.")
-    candidate: str = Field(default="", description="The model to test.")
+    candidate: Candidates = Field(
+        default=(),
+        description="The model to test; several, as in a,b, share the probability of a false "
+        "verdict.",
+    )
     margin: Annotated[float, _check_with(_check_margin)] = Field(
         default=0.1,
         description="Largest difference that does not matter; 1 means all rivals beaten.",
@@ -462,7 +476,9 @@ class GateOptions(BarOptions, ReviewSelection):
         description="Decide only for a fixed suite of this many queries, which always ends.",
     )
     guard: bool = Field(
-        default=False, description="Fail if the panel finds a clear regression on any query."
+        default=False,
+        description="Also fail if clear regressions outnumber equally clear improvements, or if a "
+        "query's repeats show a regression.",
     )
     allow: bool = Field(
         default=False, description="Compare even if the judges differ between the two sides."

@@ -1,7 +1,8 @@
-"""When a season may stop: its sessions are examined one by one, in the order of its prompts.
+"""When a season may stop: its sessions are examined one by one, in an order drawn from its seed.
 
 Only sessions before the first unfinished one count, so that the moment of the stop cannot depend on
-which sessions were fast. A query counts when all its repeats are finished.
+which sessions were fast. A query counts when its planned repeats are finished: as many of each
+query as the query with the fewest has.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from peerage.engines.review_tables import rows_of
 from peerage.errors import UsageError, shown
 from peerage.event_facts import opening_of
 from peerage.events import Opened
-from peerage.reports.gate_files import bar_document, canonical_json
+from peerage.reports.gate_files import SEED, bar_document, canonical_json
 from peerage.reports.options import BarOptions, parse_scale
 from peerage.reports.stored_reviews import review_rows
 from peerage.reviews.columns import MARK
@@ -58,10 +59,11 @@ class StoppingRule:
             return None
         return 1 if self.until == "best" else int(self.until.removeprefix("top:"))
 
-    def design(self) -> str:
-        """Return the rule as JSON, for the log of every session."""
+    def design(self, batch: int, n_repeats: int) -> str:
+        """Return the rule as JSON, and that the order was drawn, for the log of every session."""
         bar = bar_document(self.bar, self.own_votes, self.suite)
-        return canonical_json({"until": self.until, "bar": bar})
+        order = {"drawn_from": SEED, "batch": batch, "repeats": n_repeats}
+        return canonical_json({"until": self.until, "bar": bar, "order": order})
 
 
 def check_until(until: str, bar: BarOptions) -> None:
@@ -74,7 +76,7 @@ def check_until(until: str, bar: BarOptions) -> None:
             "--until decided needs two models to compare.",
             hint="Add --base NAME and --candidate NAME.",
         )
-    if until == "decided" and bar.base == bar.candidate:
+    if until == "decided" and bar.base in bar.candidate:
         raise UsageError(f"the base and the candidate are the same model, {shown(bar.base)}.")
     if until == "decided" and bar.metric == "dimension" and not bar.dimensions:
         raise UsageError(
@@ -90,7 +92,7 @@ class SeasonWatch:
     rule: StoppingRule
     n_by_query: Mapping[str, int]  # sessions that will ask each query
     rubric_of: Callable[[Opened], Rubric | None]
-    verdict: GateVerdict = UNDECIDED
+    verdicts: tuple[GateVerdict, ...] = ()  # on each candidate
     top: tuple[str, ...] = ()  # the best models, once they are known
     n_queries: int = 0
     _ahead: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
@@ -103,7 +105,13 @@ class SeasonWatch:
     @property
     def is_known(self) -> bool:
         """Whether the season may stop."""
-        return self.verdict.verdict != "undecided" or bool(self.top)
+        decided = bool(self.verdicts) and UNDECIDED not in self.verdicts
+        return decided or bool(self.top)
+
+    @property
+    def n_repeats(self) -> int:
+        """How many sessions of each query count."""
+        return min(self.n_by_query.values(), default=1)
 
     @property
     def sentence(self) -> str:
@@ -112,7 +120,11 @@ class SeasonWatch:
             names = ", ".join(self.top)
             return f"the best is {names}" if len(self.top) == 1 else f"the top are {names}"
         bar = self.rule.bar
-        return f"{bar.candidate} against {bar.base}: {self.verdict.verdict.replace('_', ' ')}"
+        verdicts = self.verdicts or (UNDECIDED,) * len(bar.candidate)
+        return "; ".join(
+            f"{candidate} against {bar.base}: {one.verdict.replace('_', ' ')}"
+            for candidate, one in zip(bar.candidate, verdicts, strict=True)
+        )
 
     def add(self, ordinal: int, events: Sequence[Event]) -> None:
         """Add the log of a finished session; the log may be empty."""
@@ -130,9 +142,11 @@ class SeasonWatch:
         if not records:
             return
         unit = unit_of(records[0]["session_id"], records[0]["query_id"])
-        self._by_query.setdefault(unit, []).extend(records)
         self._n_seen[unit] += 1
-        if self._n_seen[unit] < self.n_by_query.get(unit, 0):
+        if self._n_seen[unit] > self.n_repeats:
+            return
+        self._by_query.setdefault(unit, []).extend(records)
+        if self._n_seen[unit] < self.n_repeats:
             return
         rows = rows_from(self._by_query.pop(unit))
         if self.rule.n_top is None:
@@ -143,18 +157,26 @@ class SeasonWatch:
     def _look_at_sides(self, rows: Rows) -> None:
         bar = self.rule.bar
         measures = MEASURES.get(bar.metric, tuple(sorted(bar.dimensions)))
-        sides = Comparison(
-            bar.base, bar.candidate, measures, parse_scale(bar.scale), self.rule.own_votes
-        )
-        differences = query_differences(rows, sides)
-        if not differences.n:
+        values = np.full((len(bar.candidate), len(measures)), np.nan)
+        for i, candidate in enumerate(bar.candidate):
+            sides = Comparison(
+                bar.base, candidate, measures, parse_scale(bar.scale), self.rule.own_votes
+            )
+            differences = query_differences(rows, sides)
+            if differences.n:
+                values[i] = differences.by_measure[:, 0]
+        if np.isnan(values).all():
             return
         if self._gate is None:
             evidence_bar = EvidenceBar(bar.margin, bar.alpha, self.rule.suite)
-            self._gate = RunningGate(evidence_bar, len(measures))
-        self._gate.add(differences.by_measure[:, 0])
+            self._gate = RunningGate(evidence_bar, values.size)
+        self._gate.add(values.ravel())
         self.n_queries += 1
-        self.verdict = decide_all([decide(one) for one in self._gate.first])
+        decisions = [decide(one) for one in self._gate.first]
+        self.verdicts = tuple(
+            decide_all(decisions[i : i + len(measures)])
+            for i in range(0, len(decisions), len(measures))
+        )
 
     def _look_at_top(self, rows: Rows) -> None:
         """Check whether each of the best K models beats every other model.

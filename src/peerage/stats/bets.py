@@ -190,7 +190,8 @@ def first_looks(evidence: Sequence[dict[str, Floats]], bar: EvidenceBar) -> list
 class RunningGate:
     """The evidence on several measures, updated by one observation of each at a time.
 
-    After n observations, `first` equals the result of `first_looks` for all n.
+    After n observations, `first` equals the result of `first_looks` for all n. NaN means
+    that a measure was not observed; it counts as a look.
     """
 
     def __init__(self, bar: EvidenceBar, n_measures: int) -> None:
@@ -198,12 +199,15 @@ class RunningGate:
         self.first: list[dict[str, int]] = [dict.fromkeys(CLAIMS, NEVER) for _ in range(n_measures)]
         self._wealth = np.zeros((n_measures, len(CLAIMS), len(BETS)))
         self._highest = np.full((n_measures, len(CLAIMS)), -np.inf)
-        self._totals = [0] * n_measures
+        self._totals, self._n = [0] * n_measures, [0] * n_measures
 
     def add(self, differences: Floats) -> None:
         """Add the next observation of each measure."""
         self.n += 1
         for i, difference in enumerate(differences.tolist()):
+            if math.isnan(difference):
+                continue
+            self._n[i] += 1
             for j in range(len(CLAIMS)):
                 evidence = self._log_evidence(i, j, difference)
                 self._highest[i, j] = max(self._highest[i, j], evidence)
@@ -218,12 +222,12 @@ class RunningGate:
         sign = SIGNS[CLAIMS[claim]]
         means = np.array([0.0 if CLAIMS[claim] in ("better", "worse") else -self.bar.margin])
         one, total = np.array([sign * difference]), int(sign) * self._totals[measure]
-        stake = float(_stakes(one, means, self.bar.suite, Seen(self.n - 1, total))[0, 0])
+        stake = float(_stakes(one, means, self.bar.suite, Seen(self._n[measure] - 1, total))[0, 0])
         wealth = self._wealth[measure, claim]
         wealth += np.log1p(np.array(BETS) * stake)
         total += int(_whole(one)[0])
         suite = self.bar.suite
-        if suite is not None and _are_impossible(means, suite, self.n, total)[0]:
+        if suite is not None and _are_impossible(means, suite, self._n[measure], total)[0]:
             return math.inf
         return float(_mix(wealth[:, None])[0])
 

@@ -17,6 +17,7 @@ MAX_STEPS = 1_000
 N_HALVINGS = 60
 LARGEST = 1e12
 LARGEST_LOG = 700.0
+MOST_SIGNS = 1_000  # of which a tail is counted in whole numbers; of more it is a sum of floats
 
 
 def normal_p(z: float) -> float:
@@ -221,6 +222,17 @@ def t_critical(level: float, df: float) -> float:
             break
         last_step = abs(step)
     return math.exp(u)
+
+
+def sign_test_p(k: int, n: int) -> float:
+    """Return the exact one-sided p of a sign test: that at least k of n fair coins show heads."""
+    if not 0 <= k <= n:
+        raise ValueError(f"{k} of {n} signs")
+    if n <= MOST_SIGNS:
+        return sum(math.comb(n, i) for i in range(k, n + 1)) / 2**n
+    log_all = math.lgamma(n + 1) - n * math.log(2.0)
+    logs = (log_all - math.lgamma(i + 1) - math.lgamma(n - i + 1) for i in range(k, n + 1))
+    return min(1.0, math.fsum(map(math.exp, logs)))
 
 
 def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from peerage.doors.web.gate_pages import running_interval
-from peerage.reports.gates import MeasureResult
+from peerage.reports.gate_results import MeasureResult
 from peerage.stats.bets import GateVerdict, Look
 from tests.doors.http.conftest import running, simulated
 
@@ -33,8 +33,13 @@ def test_the_gate_shows_the_verdict_first_then_the_chart_and_linked_sessions(ser
     assert re.search(r'<a href="/sessions/[^"]+">', page)
     assert "style=" not in page
     assert 'aria-current="page">Gate' in page
+    assert re.search(r'<span class="badge">undecided</span>', page)  # grey, not red
     document = server.client.get("/api/gate?base=a&candidate=b").json()
     assert document["verdict"] == "undecided"
+    several = server.client.get("/api/gate?base=a&candidate=b&candidate=c").json()
+    assert [one["candidate"] for one in several["candidates"]] == ["b", "c"]
+    assert server.client.get("/api/gate?base=a&candidate=b,c").json() == several
+    assert "Name one candidate." in server.client.get("/gate?base=a&candidate=b,c").text
 
 
 @pytest.mark.parametrize(

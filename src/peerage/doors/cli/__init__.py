@@ -95,7 +95,7 @@ COMMANDS = {  # the function of each command, its help text, and examples
         peerage gate --base old --candidate new
         peerage gate --base old --candidate new --season 624c --markdown
         peerage gate --base old --save-baseline baseline.json
-        peerage gate --candidate new --against baseline.json --guard""",
+        peerage gate --candidate new --against baseline.json""",
     "peerage.doors.cli.gate_commands:check": """
         Check requirements on a board, allowing for the uncertainty of its values.
         peerage check --require "sonnet >= gpt - 0.05 on coding"

@@ -20,7 +20,7 @@ from peerage.reports.gate_files import (
     read_baseline,
     registration,
 )
-from peerage.reports.options import CheckOptions, GateOptions
+from peerage.reports.options import Candidates, CheckOptions, GateOptions
 
 Undecided = Literal["pass", "fail"]
 Prereg = Annotated[
@@ -32,11 +32,20 @@ Prereg = Annotated[
 ]
 
 
+CANDIDATE: Any = GateOptions.model_fields["candidate"]
+
+
+class GateFlags(GateOptions):
+    """The options of a gate as flags; a file may follow `--candidate NAME`."""
+
+    candidate: Annotated[Candidates, Parameter(consume_multiple=False)] = CANDIDATE
+
+
 def gate(
     files: Files = (),
     /,
     *,
-    options: Annotated[GateOptions, FLAT] = GateOptions(),
+    options: Annotated[GateFlags, FLAT] = GateFlags(),
     against: Annotated[
         Path | None, Parameter(help="Baseline file to use instead of --base.")
     ] = None,
@@ -51,7 +60,11 @@ def gate(
     reviews: JudgementFiles = JudgementFiles(),
     common: Common = Common(),
 ) -> int:
-    """Decide whether a candidate is worse than its base; exit 0 not worse, 1 worse, 3 undecided."""
+    """Decide whether a candidate is worse than its base; exit 0 not worse, 1 worse, 3 undecided.
+
+    Several candidates share the probability of a false verdict: exit 1 if any is worse, else 3 if
+    any is undecided.
+    """
     with reviews.open(files) as tables:
         reports = common.reports(tables)
         if save_baseline is not None:

@@ -16,7 +16,6 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from peerage.boards.differences import hashed_order
 from peerage.doors.cli.common_options import WITH_NO, Common, confirm_unranked, open_terminal
 from peerage.doors.cli.gate_commands import Prereg, register
 from peerage.doors.cli.screen import INTERRUPTED, PARTIAL, say, write_json, write_line
@@ -28,6 +27,7 @@ from peerage.hosted_seasons import keep_season_name
 from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
 from peerage.reports.gate_files import bar_document
+from peerage.reports.query_orders import read_season_order
 from peerage.reports.session_options import RunOptions
 from peerage.reports.stopping import SeasonWatch, StoppingRule, check_until, count_by_query
 from peerage.reviews.rows import unit_of
@@ -41,7 +41,7 @@ from peerage.season import (
     season_cost,
 )
 from peerage.stats.bets import expected_queries
-from peerage.stores import NO_STORE, missing_file
+from peerage.stores import NO_STORE, Store, missing_file
 
 LEAVE = "finishing the running sessions; press Ctrl-C again to leave now."
 LEAVE_BATCHES = (
@@ -87,7 +87,7 @@ def run(
     progress = Progress(rows.n)
     watch = None
     if options.until:
-        rows, watch = watch_season(council, rows, options)
+        watch = watch_season(council, rows, options)
         if prereg is not None:
             rule = watch.rule
             register(prereg, bar_document(rule.bar, rule.own_votes, rule.suite), common)
@@ -131,22 +131,15 @@ def _exit_code(progress: Progress, *, has_all_rows: bool) -> int:
     return 0 if progress.complete and not progress.no_quorum and has_all_rows else PARTIAL
 
 
-def watch_season(
-    council: Council, rows: SeasonPrompts, options: RunOptions
-) -> tuple[SeasonPrompts, SeasonWatch]:
-    """Return the prompts in the order in which they run, and the object that stops the season."""
-    listed = list(rows)
-    there = {name for row in listed for name in (row.answers or ())}
+def watch_season(council: Council, rows: SeasonPrompts, options: RunOptions) -> SeasonWatch:
+    """Return the object that stops the season."""
+    listed = [row for row in rows if options.on in (None, row.category)]
+    there = {name for row in rows for name in (row.answers or ())}
     there |= {seat.name for seat in council.settings.seats_that("answer")}
-    for side in (options.base, options.candidate) if options.until == "decided" else ():
+    for side in (options.base, *options.candidate) if options.until == "decided" else ():
         if side not in there:
             raise UsageError(f"there is no seat {shown(side)}.", hint=meant(side, there))
-    suite = None
-    if options.suite:
-        units = sorted({row.query_id for row in listed if options.on in (None, row.category)})
-        suite = len(units)
-        names = [unit_of(row.id, row.query_id) for row in listed]
-        listed = [listed[i] for i in hashed_order(names)]
+    suite = len({row.query_id for row in listed}) if options.suite else None
     rule = StoppingRule(options.until, options, council.settings.council.own_votes, suite)
     if rule.n_top is not None and rule.n_top >= len(there):
         have = how_many(len(there), "model answers", "models answer")
@@ -155,8 +148,22 @@ def watch_season(
             hint="K must be smaller than the number of models.",
         )
     counts = count_by_query(row.query_id for row in listed)
-    rubric_of = partial(recorded_rubric, council.settings)
-    return OrderedPrompts(tuple(listed)), SeasonWatch(rule, counts, rubric_of)
+    return SeasonWatch(rule, counts, partial(recorded_rubric, council.settings))
+
+
+def draw_order(
+    store: Store, season: Season, rows: SeasonPrompts, watch: SeasonWatch
+) -> tuple[SeasonPrompts, Season]:
+    """Return the prompts in the order that is drawn from the season's seed, and the season.
+
+    Queries that an earlier run drew come first: they may have been looked at.
+    """
+    order = read_season_order(store, season.id)
+    drawn = sorted(
+        rows, key=lambda row: order.key(unit_of(row.id, row.query_id or None), season.seed)
+    )
+    design = watch.rule.design(order.next_batch, watch.n_repeats)
+    return OrderedPrompts(tuple(drawn)), replace(season, design=design, watch=watch)
 
 
 def _is_unranked_allowed(council: Council, rows: SeasonPrompts) -> bool:
@@ -184,7 +191,7 @@ async def _run_season(
         season = _season(council, name, options)
         keep_season_name(council.store, season.id, name, time.time())
         if watch is not None:
-            season = replace(season, design=watch.rule.design(), watch=watch)
+            rows, season = draw_order(council.store, season, rows, watch)
         if season.changed:
             names = ", ".join(season.changed)
             say(f"a new season of this file starts, because these seats have changed: {names}.")

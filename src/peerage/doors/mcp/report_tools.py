@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
 from peerage.doors.mcp.session_tools import CALLS_MODELS, READS
-from peerage.doors.render.gate_views import verdict_sentence
+from peerage.doors.render.gate_views import verdict_sentences
 from peerage.hosted_seasons import rejudge_season
 from peerage.reports.options import (
     BOARD_OPTIONS,
@@ -73,12 +73,13 @@ class ToolDocument(BaseModel):
 class GateDocument(ToolDocument):
     """The verdict on a candidate, with its evidence."""
 
-    sentence: str
+    sentence: str  # one for each candidate, the worst first
     verdict: Literal["better", "same", "not_worse", "worse", "undecided"]
     exit_code: int
-    queries: int
-    queries_needed: int | None
-    measures: list[dict[str, Any]]
+    queries: int | None = None
+    queries_needed: int | None = None
+    measures: list[dict[str, Any]] | None = None
+    candidates: list[dict[str, Any]] | None = None  # if there are several
 
 
 def add_report_tools(server: MCPServer, service: Service) -> None:
@@ -140,7 +141,8 @@ def add_report_tools(server: MCPServer, service: Service) -> None:
         """
         result = await service.read(reports.gate, options)
         document = _plain(result.document())
-        document |= {"sentence": verdict_sentence(result), "exit_code": result.exit_code()}
+        sentence = " ".join(verdict_sentences(result))
+        document |= {"sentence": sentence, "exit_code": result.exit_code()}
         return GateDocument(**document)
 
     @server.tool(annotations=CALLS_MODELS)

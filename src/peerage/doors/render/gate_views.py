@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from peerage.boards.differences import CORRECT, MIN_JUDGES, SCORE, SHARE
+from peerage.boards.differences import CORRECT, SCORE, SHARE
+from peerage.boards.regressions import GUARD_ALPHA, MIN_JUDGES
 from peerage.doors.render.layout import Block, Cell, Heading, Line, TableColumn, TextTable, Verbatim
 from peerage.doors.render.phrases import flag_text, signed_figure
 from peerage.errors import few, how_many
-from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
+from peerage.reports.gate_results import GateResult, GateResults, MeasureResult, TellingQuery
 from peerage.reports.requirements import CheckResult
 from peerage.stats.bets import Look
 
@@ -19,7 +20,7 @@ MEASURES = {
     SCORE: "mean mark, as a fraction of the scale",
     CORRECT: "share of correct answers",
 }
-CHECK_STYLES = {"holds": "green", "fails": "bold red", "undecided": "yellow"}
+CHECK_STYLES = {"holds": "green", "fails": "bold red", "undecided": "dim"}
 N_SESSIONS = 3  # sessions that are named for each query
 N_REGRESSIONS = 10  # rows of the table; the JSON has all
 
@@ -37,32 +38,42 @@ def verdict_sentence(result: GateResult) -> str:
         f"{base}.",
     }
     sentence = sentences[result.decision.verdict]
-    if not result.regressions or result.decision.verdict == "worse":
+    if not result.guard.blocks or result.decision.verdict == "worse":
         return sentence
-    caught = how_many(len(result.regressions), "query is", "queries are")
-    return f"{sentence.removesuffix('.')}, but the guard blocks it: {caught} clearly worse."
+    return f"{sentence.removesuffix('.')}, but the guard blocks it: {_objection(result)}."
+
+
+def verdict_sentences(result: GateResult | GateResults) -> list[str]:
+    """Return the verdict on each candidate in a sentence, the worst first."""
+    some = (result,) if isinstance(result, GateResult) else result.worst_first
+    return [verdict_sentence(one) for one in some]
+
+
+def _objection(result: GateResult) -> str:
+    """Return why the guard blocks the candidate."""
+    guard = result.guard
+    if guard.has_more_regressions:
+        n_worse, n_better = len(guard.regressions), len(guard.improvements)
+        worse = how_many(n_worse, "clear regression")
+        return f"{worse} against {how_many(n_better, 'clear improvement')}"
+    n = len(guard.repeated_regressions)
+    return f"the repeats of {how_many(n, 'query', 'queries')} show a clear regression"
 
 
 def reasons(result: GateResult) -> Iterator[str]:
-    """Yield the reasons for the verdict, one sentence each."""
-    level = f"{100 * (1 - result.bar['alpha']):g}%"
-    queries = how_many(result.n_queries, "query", "queries")
+    """Yield the reasons for the verdict, one sentence each: first the size, then the verdict."""
     for one in result.measures:
-        what = MEASURES.get(one.measure, f"{one.measure}, as a fraction of the scale")
-        yield (
-            f"Difference in {what}: {signed_figure(one.difference, one.low, one.high, 3)}, "
-            f"{level} interval, valid however often you look; {queries} in "
-            f"{how_many(result.n_sessions, 'session')}."
-        )
+        yield size_sentence(result, one)
     if result.decision.after is not None:
-        yield f"The verdict was reached after {result.decision.after:,} of {queries}."
+        yield decided_sentence(result)
+    if result.decision.verdict == "worse":
+        yield from loss_sentences(result)
     if result.needed is not None:
         more = how_many(result.needed, "more query", "more queries")
         yield f"About {more} like these would give a verdict."
     if result.bar["suite"] is not None:
         yield f"The verdict is only for this suite of {result.bar['suite']:,} queries."
-    if result.guarded:
-        yield guard_sentence(result)
+    yield from guard_sentences(result)
     yield f"Order of queries: {result.order}. Bar: {result.bar_hash[:19]}."
     if result.registered:
         is_same = result.registered == result.bar_hash
@@ -74,27 +85,102 @@ def reasons(result: GateResult) -> Iterator[str]:
     yield from (f"Note: {flag_text(flag)}." for flag in result.flags)
 
 
-def guard_sentence(result: GateResult) -> str:
-    """Return what the guard found on single queries, or why it could not check any."""
-    if not result.n_guarded:
-        return (
-            f"Guard: not possible here. It needs queries with at least {MIN_JUDGES} judges who "
-            "compared both answers; a baseline file has only the base's values (pass --base to "
-            "compare both models in one set of reviews)."
+def size_sentence(result: GateResult, one: MeasureResult) -> str:
+    """Return how large the difference on a measure is, with its interval."""
+    what = MEASURES.get(one.measure, f"{one.measure}, as a fraction of the scale")
+    together = "" if result.n_candidates == 1 else f" for all {result.n_candidates} candidates"
+    queries = how_many(result.n_queries, "query", "queries")
+    return (
+        f"Difference in {what}: {signed_figure(one.difference, one.low, one.high, 3)}, "
+        f"{100 * (1 - result.bar['alpha']):g}% interval{together}, valid however often you look; "
+        f"{queries} in {how_many(result.n_sessions, 'session')}."
+    )
+
+
+def decided_sentence(result: GateResult) -> str:
+    """Return when the verdict was reached, and that later queries do not change it."""
+    n, after = result.n_queries, result.decision.after or 0
+    queries = how_many(n, "query", "queries")
+    final = "" if after == n else " Later queries make the size more exact; they do not reopen it."
+    return f"The verdict was reached after {after:,} of {queries}.{final}"
+
+
+def loss_sentences(result: GateResult) -> Iterator[str]:
+    """Yield what *worse* says and does not say: that there is a loss, its size, and the margin."""
+    margin = result.bar["margin"]
+    for one in result.measures:
+        if one.decision.verdict != "worse":
+            continue
+        measure = f" on {one.measure}" if len(result.measures) > 1 else ""
+        if one.high < -margin:
+            size = f"it is larger than the margin of {margin:g}"
+        elif one.low > -margin:
+            size = f"it is smaller than the margin of {margin:g}"
+        else:
+            size = f"whether it is larger than the margin of {margin:g} is not known"
+        yield f"That there is a loss{measure} was shown; {size}."
+        if one.high >= 0.0:
+            yield (
+                f"The interval of all queries{measure} reaches {one.high:+.3f}: the queries after "
+                "the verdict favoured the candidate more. A loss was shown all the same: equal "
+                f"models reach that verdict at any look in at most "
+                f"{100 * result.bar['alpha']:g}% of gates."
+            )
+
+
+def guard_sentences(result: GateResult) -> Iterator[str]:
+    """Yield what was found on single queries, and if the guard is on, what follows from it."""
+    guard = result.guard
+    if not guard.n_checked and not guard.most_repeats:
+        if guard.is_on:
+            yield (
+                f"Guard: not possible here. It needs queries with at least {MIN_JUDGES} judges who "
+                "compared both answers; a baseline file has only the base's values (pass --base to "
+                "compare both models in one set of reviews)."
+            )
+        return
+    worse = how_many(len(guard.regressions), "clear regression")
+    better = how_many(len(guard.improvements), "equally clear improvement")
+    judged = how_many(guard.n_checked, "query", "queries")
+    counts = f"{worse}, {better} in {judged} with at least {MIN_JUDGES} judges"
+    if not guard.is_on:
+        if guard.n_checked:
+            yield f"{counts[:1].upper()}{counts[1:]}."
+        return
+    p = "" if guard.p is None else f" (p {guard.p:.3f})"
+    more = (
+        "more regressions than chance explains"
+        if guard.has_more_regressions
+        else ("no more regressions than chance explains")
+    )
+    yield f"Guard: {counts}: {more}{p}."
+    if not guard.n_repeated:
+        most = f"the most here is {guard.most_repeats}" if guard.most_repeats else "there are none"
+        yield (
+            f"Guard: a regression on one query alone needs {guard.repeats_needed} repeats of it; "
+            f"{most}."
         )
-    n = len(result.regressions)
-    caught = how_many(n, "clear regression") if n else "no clear regression"
-    judged = how_many(result.n_guarded, "query", "queries")
-    return f"Guard: {caught} in {judged} with at least {MIN_JUDGES} judges."
+        return
+    names = few([one.query for one in guard.repeated_regressions]) or "no clear regression"
+    queries = how_many(guard.n_repeated, "query", "queries")
+    yield f"Guard: repeats of {queries} show: {names}."
 
 
 def error_rates(result: GateResult) -> str:
     """Return the error probability of each verdict, in a sentence."""
     alpha, margin = result.bar["alpha"], result.bar["margin"]
+    looks = "however often you look"
+    if not result.keeps_looks:
+        looks = "for one gate over these reviews (only a store keeps which queries were looked at)"
+    equal = "equal models are called different"
+    if result.n_candidates > 1:
+        equal = f"any of {result.n_candidates} candidates that equal the base is called different"
+    one = "an" if result.n_candidates == 1 else "any"
+    guard = f"; the guard blocks {one} equal model in at most {100 * GUARD_ALPHA:g}%"
     return (
-        "Error rates, however often you look: equal models are called different in at most "
+        f"Error rates, {looks}: {equal} in at most "
         f"{100 * alpha:g}% of gates; a model that is worse by {margin:g} passes in at most "
-        f"{100 * alpha:g}%."
+        f"{100 * alpha:g}%{guard if result.guard.is_on else ''}."
     )
 
 
@@ -150,11 +236,32 @@ def telling_table(some: Sequence[TellingQuery], title: str) -> TextTable:
     return table
 
 
-def regressions_title(result: GateResult) -> str:
-    """Return the title of the table of clear regressions."""
-    n = len(result.regressions)
-    some = f" (the first {N_REGRESSIONS} of {n:,})" if n > N_REGRESSIONS else ""
-    return f"clear regressions: all judges prefer {result.base}{some}"
+def telling_tables(
+    result: GateResult, *, all_clear: bool
+) -> Iterator[tuple[str, Sequence[TellingQuery]]]:
+    """Yield the tables of single queries with their titles."""
+    guard = result.guard
+    yield f"queries that most favour {result.candidate}", result.for_candidate
+    yield f"queries that most favour {result.base}", result.for_base
+    if not (guard.is_on or all_clear):
+        return
+    yield f"queries whose repeats favour {result.base}", guard.repeated_regressions
+    yield f"clear regressions: all judges prefer {result.base}", guard.regressions
+    yield f"clear improvements: all judges prefer {result.candidate}", guard.improvements
+
+
+def shown_tables(
+    result: GateResult, *, all_clear: bool = False
+) -> Iterator[tuple[str, Sequence[TellingQuery]]]:
+    """Yield the tables that have rows, shortened, with the number of their rows in the title.
+
+    The clear regressions and improvements are shown if the guard is on, or with `all_clear`.
+    """
+    for title, some in telling_tables(result, all_clear=all_clear):
+        n = len(some)
+        first = f" (the first {N_REGRESSIONS} of {n:,})" if n > N_REGRESSIONS else ""
+        if some:
+            yield f"{title}{first}", some[:N_REGRESSIONS]
 
 
 def measures_table(result: GateResult) -> TextTable:
@@ -188,11 +295,21 @@ def requirements_table(check: CheckResult) -> TextTable:
     return table
 
 
-def gate_blocks(result: GateResult, quiet: bool = False) -> Iterator[Block]:
-    """Yield a gate's blocks: the verdict first, then its reasons, the chart and the sessions."""
-    yield Heading(verdict_sentence(result))
+def gate_blocks(result: GateResult | GateResults, quiet: bool = False) -> Iterator[Block]:
+    """Yield a gate's blocks: the verdicts, the worst first, then each one's reasons and queries."""
+    yield from map(Heading, verdict_sentences(result))
     if quiet:
         return
+    if isinstance(result, GateResult):
+        yield from reason_blocks(result)
+        return
+    for one in result.worst_first:
+        yield Heading(f"{one.candidate} against {one.base}")
+        yield from reason_blocks(one)
+
+
+def reason_blocks(result: GateResult) -> Iterator[Block]:
+    """Yield the blocks below a verdict: its reasons, the chart and the queries."""
     yield from (Line(reason) for reason in reasons(result))
     yield Line(error_rates(result), "dim")
     if len(result.measures) > 1:
@@ -202,9 +319,5 @@ def gate_blocks(result: GateResult, quiet: bool = False) -> Iterator[Block]:
             chart(one, result.bar["margin"]),
             f"the interval over time; : marks ±{result.bar['margin']:g}",
         )
-    if result.regressions:
-        yield telling_table(result.regressions[:N_REGRESSIONS], regressions_title(result))
-    if result.for_candidate:
-        yield telling_table(result.for_candidate, f"queries that most favour {result.candidate}")
-    if result.for_base:
-        yield telling_table(result.for_base, f"queries that most favour {result.base}")
+    for title, some in shown_tables(result):
+        yield telling_table(some, title)

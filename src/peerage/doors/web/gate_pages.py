@@ -13,17 +13,16 @@ from starlette.responses import Response
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.gate_views import (
     MEASURES,
-    N_REGRESSIONS,
     N_SESSIONS,
     chart_ends,
     error_rates,
     reasons,
-    regressions_title,
+    shown_tables,
     verdict_sentence,
 )
 from peerage.doors.web.templating import PageRoute, kept_page
 from peerage.errors import PeerageError, how_many
-from peerage.reports.gates import GateResult, MeasureResult, TellingQuery
+from peerage.reports.gate_results import GateResult, GateResults, MeasureResult
 from peerage.reports.options import GateOptions
 from peerage.reports.page_facts import questions_of, stored_rows
 from peerage.service import Service
@@ -36,7 +35,7 @@ METRICS = (
     ("dimension", "marks by dimension"),
     ("correct", "correct answers"),
 )
-BADGES = {"better": "good", "same": "good", "not_worse": "good", "worse": "bad"}
+BADGES = {"better": "good", "same": "good", "not_worse": "good", "undecided": ""}
 N_TICKS = 5
 
 
@@ -80,23 +79,24 @@ def _verdict(service: Service, form: dict[str, str]) -> dict[str, Any]:
         return {"result": None, "problem": ""}
     try:
         chosen = {**form, "season": form["season"] or None, "on": form["on"] or None}
-        result = service.reports.gate(GateOptions.of({**chosen, "guard": True}))
+        result = service.reports.gate(GateOptions.of(chosen))
     except PeerageError as error:
         return {"result": None, "problem": f"{error.message} {error.hint}".strip()}
+    if isinstance(result, GateResults):
+        several = "Name one candidate. Several are compared by peerage gate, or /api/gate."
+        return {"result": None, "problem": several}
     margin = float(result.bar["margin"])
-    tables = (
-        (regressions_title(result), result.regressions[:N_REGRESSIONS]),
-        (f"Queries that most favour {result.candidate}", result.for_candidate),
-        (f"Queries that most favour {result.base}", result.for_base),
-    )
     return {
         "result": result,
         "problem": "",
-        "badge": "bad" if result.fails else BADGES.get(result.decision.verdict, "warn"),
+        "badge": "bad" if result.fails else BADGES[result.decision.verdict],
         "sentence": _without_verdict(verdict_sentence(result)),
         "reasons": [*reasons(result), error_rates(result)],
         "charts": [running_interval(one, margin) for one in result.measures],
-        "tables": [(title[:1].upper() + title[1:], some) for title, some in tables if some],
+        "tables": [
+            (title[:1].upper() + title[1:], some)
+            for title, some in shown_tables(result, all_clear=True)
+        ],
         "questions": _questions(service, result),
     }
 
@@ -109,12 +109,8 @@ def _without_verdict(sentence: str) -> str:
 
 def _questions(service: Service, result: GateResult) -> dict[str, str]:
     """Return the questions of these sessions, by session."""
-    telling: list[TellingQuery] = [
-        *result.regressions[:N_REGRESSIONS],
-        *result.for_candidate,
-        *result.for_base,
-    ]
-    ids = {one for query in telling for one in query.sessions[:N_SESSIONS]}
+    shown = (query for _, some in shown_tables(result, all_clear=True) for query in some)
+    ids = {one for query in shown for one in query.sessions[:N_SESSIONS]}
     return questions_of(service.store, sorted(ids))
 
 
