@@ -171,7 +171,7 @@ def error_rates(result: GateResult) -> str:
     alpha, margin = result.bar["alpha"], result.bar["margin"]
     looks = "however often you look"
     if not result.keeps_looks:
-        looks = "for one gate over these reviews (only a store keeps which queries were looked at)"
+        looks = "for one gate over these reviews (`peerage gate` on a store keeps its looks)"
     equal = "equal models are called different"
     if result.n_candidates > 1:
         equal = f"any of {result.n_candidates} candidates that equal the base is called different"
