@@ -430,7 +430,7 @@ class _Block:
         example[kinds.code] = np.arange(rows.n_sessions)
         weigh = np.zeros(rows.n_sessions)  # by session, 0 for all but one of each kind
         weigh[example] = weight
-        at = np.flatnonzero(weigh[rows.session] > 0.0)
+        at = np.flatnonzero((weigh[rows.session] > 0.0) & cast.there)
         if self.own_votes == "out":
             at = at[rows.reviewer[at] != rows.candidate[at]]
         at = at[np.argsort(cast.ballot[at], kind="stable")]
@@ -455,6 +455,7 @@ class _Block:
             judge, n_judges = judge + n * rounds, n * n_rounds
         mixed = random_words("judges", n_judges)[judge]
         mixed *= random_words("candidates", 2 * n)[rows.candidate + n * self.votes.counts]
+        mixed *= self.votes.there
         largest = int(np.bincount(rows.session, minlength=1).max())
         mixed >>= np.uint64(12 + largest.bit_length())  # so that a float holds the sum exactly
         prints = np.bincount(rows.session, mixed.astype(np.float64), rows.n_sessions)

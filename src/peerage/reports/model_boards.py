@@ -53,6 +53,7 @@ from peerage.reviews.same_texts import copied_texts, same_texts
 NO_REVIEWS: Mapping[str, list[Any]] = {
     name: [] for name in ("session_id", "reviewer", "candidate", "rank", "category", "at", "words")
 }
+COUNTS = ("total_votes", "total_wins", "appearances")
 MIN_COVERED = 0.9  # if two models' rivals overlap less, shares are put on common rivals
 POINT = ("model", "share", "share_low", "share_high", "appearances")
 MAX_WEEKS = 520
@@ -76,7 +77,8 @@ def build_model_board(reviews: BoardReviews) -> Board:
         notes = {"sessions": counts.n, **reviews.counts(2 * counts.n)}
         return _board(reviews, win_counts_columns(counts), notes, flags)
     if reviews.table.n_rows == 0:
-        return _board(reviews, {name: [] for name in COLUMNS}, reviews.counts(0), flags)
+        columns = _with_unjudged(reviews, {name: [] for name in COLUMNS})
+        return _board(reviews, columns, reviews.counts(0), flags)
     return _board_of_sums(reviews, flags)
 
 
@@ -127,11 +129,27 @@ def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
     of_models, of_reviewers = _flag_models(reviews, columns, whole)
     notes |= of_reviewers
     of_models += _flag_texts(reviews, columns)
+    columns = _with_unjudged(reviews, columns)
     counted = [*_flag_sessions(reviews, whole), *of_models]
     if (n_apart := max(map(n_groups, parts), default=1)) > 1:
         counted.append(f"models_that_never_met:{n_apart}")
     flags += [*reviews.table.flags, *alike_flags(reviews.names(sums))]
     return _board(reviews, columns, notes, counted + flags, covered)
+
+
+def _with_unjudged(reviews: BoardReviews, columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the columns with the models that nobody judged listed last, without votes.
+
+    A board of a selection does not list them: they may not belong to it.
+    """
+    options = reviews.options
+    names = [] if options.selects else list(reviews.table.unjudged)
+    if not names or options.by_category or options.category is not None:
+        return columns
+    known: dict[str, list[Any]] = {"model": names, "provisional": [False] * len(names)}
+    known |= dict.fromkeys(COUNTS, [0] * len(names))
+    nothing = [None] * len(names)
+    return {name: [*values, *known.get(name, nothing)] for name, values in columns.items()}
 
 
 def _refuse_few_reviewers(options: ModelBoardOptions, whole: ModelSums) -> None:

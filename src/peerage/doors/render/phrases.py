@@ -83,7 +83,7 @@ MEANINGS = {
     "queries, differing votes, and three reviewers whose votes on the model count (if own votes "
     "are left out, a panel that judges itself needs four)",
     "reviews_in_the_future": "reviews dated in the future; the window ends at the latest one",
-    "scores_not_finite": "scores that are NaN or infinite, treated as missing",
+    "scores_not_finite": "infinite scores, treated as missing",
     "reviewers_without_a_score": "reviewers without a score of their own, who get the panel's "
     "mean weight",
     "opinions_in_the_future": "opinions dated in the future; the window ends at the latest one",
