@@ -188,10 +188,11 @@ class ModelSums:
 
     def points(self) -> Floats:
         """Return how often each model was ranked above each other on a ballot; a tie is half."""
-        points = np.zeros((len(self.code), len(self.code)))
+        n = len(self.code)
         above, below, sums = self.matches()
-        np.add.at(points, (above, below), sums["won"] + sums["tied"] / 2.0)
-        np.add.at(points, (below, above), sums["tied"] / 2.0)
+        won, tied = (np.bincount(above * n + below, sums[name], n * n) for name in sums)
+        level = (tied / 2.0).reshape(n, n)
+        points: Floats = won.reshape(n, n) + level + level.T
         return points
 
     def by_reviewer(self, table: str) -> tuple[Ints, Ints, dict[str, Floats]]:

@@ -21,7 +21,6 @@ from peerage.boards.models import (
     n_voters,
     plain,
     rivals_covered,
-    win_counts_columns,
 )
 from peerage.boards.reputation import peer_weights
 from peerage.errors import UsageError, few, how_many
@@ -47,7 +46,7 @@ from peerage.reviews.flags import (
     seal_flags,
     sealed_reviewers,
 )
-from peerage.reviews.rows import N_CLUSTERS, Rows
+from peerage.reviews.rows import Rows
 from peerage.reviews.same_texts import copied_texts, same_texts
 
 NO_REVIEWS: Mapping[str, list[Any]] = {
@@ -62,20 +61,9 @@ N_NAMED = 5  # candidates that a flag names at most
 
 
 def build_model_board(reviews: BoardReviews) -> Board:
-    """Return the board of a reviews table; an empty table gives an empty board.
-
-    For Bradley–Terry, many comparisons are only counted. If there are so few that each is its own
-    cluster, the sums are used, because their rank ranges are exact.
-    """
+    """Return the board of a reviews table; an empty table gives an empty board."""
     not_finite = reviews.table.not_finite
     flags = [f"scores_not_finite:{not_finite}"] if not_finite else []
-    counts = reviews.win_counts()
-    if counts is not None and counts.n > N_CLUSTERS:
-        late = reviews.n_late()
-        flags = [f"reviews_in_the_future:{late}"] if late else []
-        flags += [*reviews.table.flags, *alike_flags(counts.models)]
-        notes = {"sessions": counts.n, **reviews.counts(2 * counts.n)}
-        return _board(reviews, win_counts_columns(counts), notes, flags)
     if reviews.table.n_rows == 0:
         columns = _with_unjudged(reviews, {name: [] for name in COLUMNS})
         return _board(reviews, columns, reviews.counts(0), flags)
@@ -295,6 +283,8 @@ def _board(
     covered: float | None = None,
 ) -> Board:
     options = reviews.options
+    compared = reviews.table.comparisons
+    n_alone = 0 if compared is None else compared.n_without_query
     ranked_by = next(name for name in ("value", "share_common", "share") if name in columns)
     parameters = {
         "since": options.since,
@@ -307,6 +297,7 @@ def _board(
         "item_weights": reviews.item_weights is not None,
         "ranked_by": ranked_by,
         "coverage": None if covered is None else plain(covered),
+        **({"comparisons_without_query": n_alone} if n_alone else {}),
         **({"without_truncated": True} if options.without_truncated else {}),
         **({} if options.people is None else {"people": list(options.people)}),
         **options.chosen,

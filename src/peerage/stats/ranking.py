@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerage.stats.clusters import N_DRAWS, SAME, Floats, random_signs, round_to_grid
+from peerage.stats.clusters import N_DRAWS, SAME, Floats, random_bits, round_to_grid
 from peerage.stats.correlations import correlation
 from peerage.stats.tails import normal_p, t_critical
 
@@ -94,8 +94,9 @@ def _flip_signs(pulls: Floats, rng: np.random.Generator, n_draws: int) -> Floats
     width = max(1, (CHUNK_PRODUCTS // n if n <= FEW_COLUMNS else CHUNK_WEIGHTS) // n_draws)
     for start in range(0, len(rows), width):
         part = rows[start : start + width]
-        totals += random_signs(rng, n_draws, len(part)) @ part
-    return totals
+        totals += random_bits(rng, n_draws, len(part)) @ part
+    # A sign is twice a bit minus 1; on the grid, these sums are exact.
+    return 2.0 * totals - rows.sum(axis=0)
 
 
 def simultaneous_ranks(

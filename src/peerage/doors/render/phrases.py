@@ -451,14 +451,20 @@ def board_options(board: Board) -> str:
 
 
 def ranking_line(board: Board) -> str:
-    """Return a sentence if models are ranked by the share on common rivals, or else ""."""
-    if board.parameters.get("ranked_by") != "share_common":
-        return ""
-    return (
-        "Ranked by the share on common rivals: not all models met the same rivals (coverage "
-        f"{100 * board.parameters['coverage']:.0f}%, below 90%), so each share is estimated as "
-        "if all models had met equally often. The plain share is shown next to it."
-    )
+    """Return what a reader must know about a board's values and intervals, or else ""."""
+    options, lines = board.parameters, list[str]()
+    if options.get("ranked_by") == "share_common":
+        lines.append(
+            "Ranked by the share on common rivals: not all models met the same rivals (coverage "
+            f"{100 * options['coverage']:.0f}%, below 90%), so each share is estimated as "
+            "if all models had met equally often. The plain share is shown next to it."
+        )
+    if n := options.get("comparisons_without_query"):
+        lines.append(
+            f"{how_many(n, 'comparison does', 'comparisons do')} not name a query: the intervals "
+            "take each as independent of all others."
+        )
+    return " ".join(lines)
 
 
 def tie_rule(board: str) -> str:
