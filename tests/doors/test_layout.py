@@ -461,7 +461,7 @@ def diff(names):
     changes = tuple(
         ModelChange(
             name, 0.5, 0.625, HUGE, PLAIN, 0.125, -0.5, 0.25, HUGE, True,
-            {"removed": 0.0, "changed": 0.125, "added": 0.0}, (),
+            0.125, {"removed": 0.0, "changed": 0.125, "added": 0.0}, (),
         )
         for name in names
     )  # fmt: skip

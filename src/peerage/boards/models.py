@@ -35,6 +35,7 @@ LEVEL = 0.95
 DECIMALS = 12  # the last bits depend on the order in which sums were added
 MIN_REVIEWERS = 3  # reviewers that a two-way interval needs
 MIN_CLUSTERS = 4  # queries; a model with fewer is not separated from any other
+MIN_COVERED = 0.9  # if two models' rivals overlap less, shares are put on common rivals
 FLAT = 1e-12
 MEANS = {
     "borda": ("share", "voted"),

@@ -13,6 +13,7 @@ from peerage.boards import Board, all_left_out
 from peerage.boards.model_sums import BASE, ModelSums
 from peerage.boards.models import (
     COLUMNS,
+    MIN_COVERED,
     MIN_REVIEWERS,
     board_columns,
     head_to_head,
@@ -53,7 +54,6 @@ NO_REVIEWS: Mapping[str, list[Any]] = {
     name: [] for name in ("session_id", "reviewer", "candidate", "rank", "category", "at", "words")
 }
 COUNTS = ("total_votes", "total_wins", "appearances")
-MIN_COVERED = 0.9  # if two models' rivals overlap less, shares are put on common rivals
 POINT = ("model", "share", "share_low", "share_high", "appearances")
 MAX_WEEKS = 520
 MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05

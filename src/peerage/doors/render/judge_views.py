@@ -186,10 +186,10 @@ def rejudged_models_table(report: Rejudging) -> TextTable:
         TableColumn("model", "name"),
         TableColumn("share then"),
         TableColumn("share now"),
-        TableColumn("shift"),
+        TableColumn("change"),
         TableColumn("95%", use=1),
         TableColumn("queries", use=2),
-        title="share of rivals beaten",
+        title="share of rivals beaten; change: on the pairs of answers that both panels judged",
     )
     for one in report.models[:MAX_ROWS]:
         table.add(
