@@ -389,7 +389,7 @@ def panels(names):
 
 def advice(names):
     judges = tuple(JudgeWorth(name, HUGE, 0.0123, 0.0456, 0.5) for name in names)
-    best = tuple(PanelAdvice((name,), 0.0123, 0.045, 0.1, 0.5, None) for name in names)
+    best = tuple(PanelAdvice((name,), 0.0123, 0.045, 0.06, 0.1, 0.5, None) for name in names)
     return Advice(judges, best, None, None, None, 0.05, (PLAIN, PLAIN))
 
 

@@ -126,6 +126,7 @@ class CellFit(NamedTuple):
 
     value: Floats
     influences: Floats  # clusters by models
+    slopes: Floats  # [k, i]: what one more point of model k adds to the value of i
     is_connected: bool  # whether a chain of cells connects all models
 
 
@@ -145,7 +146,7 @@ def fit_cells(cells: PairCells, result: Floats) -> CellFit:
     met = np.bincount(a * n + b, weight, n * n).reshape(n, n)
     there = np.flatnonzero(met.any(axis=1))
     if len(there) < 2:
-        return CellFit(np.full(n, np.nan), np.zeros((n_clusters, n)), False)
+        return CellFit(np.full(n, np.nan), np.zeros((n_clusters, n)), np.zeros((n, n)), False)
     here = np.ix_(there, there)
     own, value, slopes, expected = np.bincount(a, weight * points, n), *_nothing(n)
     if coverage(met[here]) < MIN_COVERED:
@@ -157,7 +158,18 @@ def fit_cells(cells: PairCells, result: Floats) -> CellFit:
     cluster = cells.cluster[np.tile(cells.place[known], 2)].astype(np.int64)
     gap = np.bincount(cluster * n + a, weight * (points - expected[a, b]), n_clusters * n)
     is_connected = not groups_that_met(met[here]).any()
-    return CellFit(value, gap.reshape(n_clusters, n) @ slopes, is_connected)
+    return CellFit(value, gap.reshape(n_clusters, n) @ slopes, slopes, is_connected)
+
+
+def met_in(cells: PairCells) -> tuple[Floats, Floats]:
+    """Return the weight of each cell for its first and its second model: 1 over its rivals there.
+
+    All cells count as having a result.
+    """
+    n = len(cells.models)
+    at, n_at = dense(np.concatenate([cells.place * n + cells.one, cells.place * n + cells.other]))
+    one, other = np.split(1.0 / np.bincount(at, minlength=n_at)[at], 2)
+    return one, other
 
 
 def _nothing(n: int) -> tuple[Floats, Floats, Floats]:
@@ -178,8 +190,8 @@ class PanelChange:
     change: Floats
     low: Floats
     high: Floats
-    n_clusters: int
     n_queries: Ints  # of each model
+    influences: Floats  # of each query on the changes; their squares add up to the variances
 
     @property
     def moved(self) -> Bools:
@@ -225,13 +237,14 @@ def _change(
     before, after = (fit.value if connected else nothing for fit in fits)
     change = after - before
     low, high = nothing, nothing
+    influences = influences - influences.sum(axis=0) / max(n, 1)
+    influences *= np.sqrt(n / max(n - 1.0, 1.0))
     if n >= MIN_CLUSTERS:
-        centred = influences - influences.sum(axis=0) / n
-        error = np.sqrt(n / (n - 1.0) * (centred**2).sum(axis=0))
+        error = np.sqrt((influences**2).sum(axis=0))
         n_known = max(int(np.isfinite(change).sum()), 1)
         half = t_critical(1.0 - (1.0 - LEVEL) / n_known, n - 1.0) * error
         low, high = change - half, change + half
-    return PanelChange(models, before, after, change, low, high, n, n_queries)
+    return PanelChange(models, before, after, change, low, high, n_queries, influences)
 
 
 def _queries_by_model(cells: PairCells, chosen: Bools, n_models: int) -> Ints:

@@ -203,7 +203,15 @@ def rank_ranges(ranked: Estimates, apart: Bools) -> Ints:
         pulls = ranked.influences[:, known]
         alike, above = _unanimous(ranked, known, values)
         drawn = np.where(alike, np.nan, values)
-        low, high = sign_flip_ranks(drawn, pulls, rng, level=LEVEL, above=above, groups=groups)
+        low, high = sign_flip_ranks(
+            drawn,
+            pulls,
+            rng,
+            level=LEVEL,
+            above=above,
+            groups=groups,
+            fitted=ranked.slopes is not None,
+        )
     else:
         spread = np.asarray(ranked.covariance)[np.ix_(known, known)]
         draws = normal_draws(values, np.where(np.isfinite(spread), spread, 0.0), rng)
