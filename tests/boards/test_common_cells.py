@@ -173,3 +173,23 @@ def test_two_way_intervals_of_identical_judges_are_those_over_sessions():
         assert other["share_high"] - other["share"] == pytest.approx(
             one["share_high"] - one["share"], rel=0.02
         )
+
+
+def test_a_gate_compares_two_models_on_the_rivals_that_both_met():
+    ranked = {"x": "bacd", "y": "ba", "z": "acd"}
+    table = [
+        {"session_id": f"s{i}", "reviewer": judge, "candidate": name, "rank": float(place)}
+        for i in range(30)
+        for judge, order in ranked.items()
+        for place, name in enumerate(order, 1)
+    ]
+    result = peerage.gate(pa.Table.from_pylist(table), since="all", base="a", candidate="b")
+    assert result.measures[0].difference == pytest.approx(1 / 3)  # plain shares: 1 and 5 / 9
+
+
+def test_a_gate_of_complete_ballots_compares_plain_shares():
+    table = season(40, noise=0.5, present=1.0, reviews=1.0)
+    board = peerage.board_models(pa.Table.from_pylist(table), since="all")
+    share = dict(zip(board.columns["model"], board.columns["share"], strict=True))
+    result = peerage.gate(pa.Table.from_pylist(table), since="all", base="a", candidate="b")
+    assert result.measures[0].difference == pytest.approx(share["b"] - share["a"], abs=1e-9)

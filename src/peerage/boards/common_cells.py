@@ -19,8 +19,10 @@ from peerage.boards.models import MIN_COVERED
 from peerage.reviews.cells import Bools, Floats, Ints, dense, spans
 from peerage.reviews.rows import Rows
 from peerage.reviews.votes import votes
+from peerage.stats.clusters import quotient
 from peerage.stats.strengths import common_shares, coverage, groups_that_met
 from peerage.stats.tails import t_critical
+from peerage.types import OwnVotes
 
 LEVEL = 0.95
 MIN_CLUSTERS = 10  # queries; with fewer, a change has no interval
@@ -118,6 +120,42 @@ def pair_cells(rows: Rows, *, by_query: bool = False) -> PairCells:
     )
 
 
+def shares_on_common_rivals(rows: Rows, own_votes: OwnVotes, sides: tuple[int, int]) -> Floats:
+    """Return the shares of two models (by code) in each session, on the rivals that both met there.
+
+    The two are rivals of each other, too. An answer that was shown and not ranked lost to all that
+    were. NaN if no judge compared both with a common rival.
+    """
+    cast = votes(rows, own_votes, np.zeros(rows.n_sessions, dtype=np.int64))
+    shown = cast.there if own_votes == "in" else cast.there & (rows.reviewer != rows.candidate)
+    at = np.flatnonzero(shown)
+    at = at[np.argsort(cast.ballot[at], kind="stable")]
+    size = np.bincount(cast.ballot[at], minlength=cast.n_ballots)
+    own = np.flatnonzero(cast.counts & np.isin(rows.candidate, sides))
+    ballot = cast.ballot[own]
+    one, other = spans((np.cumsum(size) - size)[ballot], size[ballot])
+    one, other = own[one], at[other]
+    one, other = one[apart := rows.candidate[one] != rows.candidate[other]], other[apart]
+    gap = np.sign(cast.doubled[other] - cast.doubled[one])
+    above = np.where(cast.counts[other], 0.5 + 0.5 * gap, 1.0)
+    rival = rows.session[one].astype(np.int64) * len(rows.names) + rows.candidate[other]
+    is_head = np.isin(rows.candidate[other], sides)
+    rival[is_head] = rows.session[one][is_head] * len(rows.names) + min(sides)
+    code, n = dense(rival)
+    session = np.zeros(n, dtype=np.int64)
+    session[code] = rows.session[one]
+    results = np.full((2, n), np.nan)
+    for row, side in zip(results, sides, strict=True):
+        mine = rows.candidate[one] == side
+        row[:] = quotient(
+            np.bincount(code[mine], above[mine], n), np.bincount(code[mine], minlength=n)
+        )
+    both = np.isfinite(results).all(axis=0)
+    n_common = np.bincount(session[both], minlength=rows.n_sessions)
+    totals = [np.bincount(session[both], row[both], rows.n_sessions) for row in results]
+    return quotient(np.array(totals), n_common)
+
+
 # -- the fit -------------------------------------------------------------------------------------
 
 
@@ -143,12 +181,13 @@ def fit_cells(cells: PairCells, result: Floats) -> CellFit:
     points = np.concatenate([result[known], 1.0 - result[known]])
     at, n_at = dense(np.tile(cells.place[known], 2) * n + a)
     weight = 1.0 / np.bincount(at, minlength=n_at)[at]
-    met = np.bincount(a * n + b, weight, n * n).reshape(n, n)
+    met: Floats = np.bincount(a * n + b, weight, n * n).reshape(n, n).astype(np.float64)
     there = np.flatnonzero(met.any(axis=1))
     if len(there) < 2:
         return CellFit(np.full(n, np.nan), np.zeros((n_clusters, n)), np.zeros((n, n)), False)
     here = np.ix_(there, there)
-    own, value, slopes, expected = np.bincount(a, weight * points, n), *_nothing(n)
+    own: Floats = np.bincount(a, weight * points, n).astype(np.float64)
+    value, slopes, expected = _nothing(n)
     if coverage(met[here]) < MIN_COVERED:
         value[there], slopes[here], expected[here] = common_shares(own[there], met[here])
     else:

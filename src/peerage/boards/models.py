@@ -497,7 +497,7 @@ def _surprise(totals: ModelSums, logs: Floats) -> Floats:
     clusters, cluster = np.unique(totals.tables["pairs"].cluster, return_inverse=True)
     n, size = len(totals.models), len(clusters) * len(totals.models)
     won, lost = (np.bincount(cluster * n + side, gain, size) for side in (above, below))
-    surprise: Floats = (won - lost).reshape(len(clusters), n)
+    surprise: Floats = (won - lost).reshape(len(clusters), n).astype(np.float64, copy=False)
     return surprise
 
 
