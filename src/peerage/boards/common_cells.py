@@ -63,17 +63,17 @@ class PairCells:
 
     def only(self, places: Bools) -> PairCells:
         """Return the cells of some of the places."""
-        kept = places[self.place]
-        code = np.cumsum(kept) - 1
-        of_kept = kept[self.cell]
+        is_left = places[self.place]
+        code = np.cumsum(is_left) - 1
+        of_left = is_left[self.cell]
         return replace(
             self,
-            place=self.place[kept],
-            one=self.one[kept],
-            other=self.other[kept],
-            cell=code[self.cell[of_kept]],
-            judge=self.judge[of_kept],
-            above=self.above[of_kept],
+            place=self.place[is_left],
+            one=self.one[is_left],
+            other=self.other[is_left],
+            cell=code[self.cell[of_left]],
+            judge=self.judge[of_left],
+            above=self.above[of_left],
         )
 
 

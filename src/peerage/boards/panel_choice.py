@@ -218,14 +218,14 @@ def _distances(judged: JudgedCells, panels: Sequence[tuple[int, ...]]) -> Floats
         n = known @ member
         mean = np.divide(filled @ member, n, out=np.zeros_like(n), where=n > 0.0)
         gap = np.where(n > 0.0, mean - judged.full[:, None], 0.0)
-        change, kept = np.zeros((2, n_models, len(part)))
+        change, covered = np.zeros((2, n_models, len(part)))
         for (_, order, codes, starts), weight, sign in zip(
             by_model, weights, (1.0, -1.0), strict=True
         ):
             own = weight[order, None]
             change[codes] += sign * np.add.reduceat(own * gap[order], starts, axis=0)
-            kept[codes] += np.add.reduceat(own * (n[order] > 0.0), starts, axis=0)
-        share = kept / np.where(total > 0.0, total, 1.0)[:, None]
+            covered[codes] += np.add.reduceat(own * (n[order] > 0.0), starts, axis=0)
+        share = covered / np.where(total > 0.0, total, 1.0)[:, None]
         moved = (np.where(share > 0.0, change / np.where(share > 0.0, share, 1.0), 0.0)).T
         moved = moved @ fit.slopes
         missing = share.T <= 0.0

@@ -126,7 +126,7 @@ def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
 
 
 def _with_unjudged(reviews: BoardReviews, columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return the columns with the models that nobody judged listed last, without votes.
+    """Return the columns with models that have no judgement listed last, without votes.
 
     A board of a selection does not list them: they may not belong to it.
     """

@@ -2,7 +2,7 @@
 
 Two sessions, one of each set, match if they have the same id, or if each is the only unmatched
 session of its query. A model moved if its share changed on the pairs of answers that both sets
-judged. What reviews contributed is another question: the first set becomes the second in three
+judged. Reviews contribute to another difference: the first set becomes the second in three
 steps, in which sessions that the second set lacks are removed, changed sessions are replaced, and
 new sessions are added. A model's plain share is a mean over sessions, so each step changes it by a
 sum of contributions, one per review. All contributions together are the difference of the two plain

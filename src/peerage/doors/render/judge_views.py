@@ -108,7 +108,7 @@ def panels_table(advice: Advice) -> TextTable:
         TableColumn(
             "80%",
             use=5,
-            meaning="What the distance is below on as many fresh queries, with a chance of 80%.",
+            meaning="On as many fresh queries the distance is below this with a chance of 80%.",
         ),
         TableColumn("largest", use=2, meaning="The same for the model that differs most."),
         TableColumn("τ", use=1, meaning="How alike its order and that of the full panel are."),
