@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from peerage.boards.model_sums import sum_votes
 from peerage.errors import UsageError
 from peerage.reports.from_tables import board_models
+from peerage.reports.requirements import estimate_on_board, parse_requirement
 from peerage.stats.ranking import effective_clusters
 from peerage.stats.strengths import common_shares, coverage, groups_that_met
 from peerage.types import OwnVotes
@@ -199,6 +200,14 @@ def test_groups_are_what_a_chain_of_meetings_connects() -> None:
     met = np.zeros((5, 5))
     met[0, 1] = met[2, 1] = met[3, 4] = 1.0
     assert groups_that_met(met).tolist() == [0, 0, 0, 1, 1]
+
+
+def test_a_requirement_reads_the_share_that_the_board_ranks_by() -> None:
+    board = board_models(season(), since="all")
+    row = next(row for row in board.rows if row["model"] == "new")
+    found = estimate_on_board(board, parse_requirement("share(new) > 0.5"))
+    assert tuple(found) == (row["share_common"], row["share_common_low"], row["share_common_high"])
+    assert found.value != row["share"]
 
 
 # -- how often it is right -------------------------------------------------------------------------
