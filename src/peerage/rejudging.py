@@ -9,6 +9,7 @@ replies, so the same command continues where it stopped, and pays for no review 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -24,17 +25,25 @@ from peerage.anchors import (
     with_judges,
 )
 from peerage.bills import CallMade, total_cost
+from peerage.boards import ranked_shares
+from peerage.boards.common_cells import compare_sets, pair_cells
 from peerage.config import Settings, with_seats
 from peerage.config.recorded import recorded_council
 from peerage.council.readings import person_review
 from peerage.dry_runs import Estimator, NoLog, SeasonEstimate
+from peerage.engines.duckdb import DuckDB
+from peerage.engines.review_tables import read_reviews
 from peerage.errors import BudgetError, few, how_many
 from peerage.event_facts import opening_of
 from peerage.events import Failed, Rechecked, SeatRecord, read_events
 from peerage.fingerprints import rubric_hash, short_hash
 from peerage.notebooks import Tabular
 from peerage.panel import Council
+from peerage.reports.board_reviews import BoardReviews
+from peerage.reports.model_boards import build_model_board
+from peerage.reports.options import ModelBoardOptions
 from peerage.reports.session_options import RejudgeOptions
+from peerage.reports.stored_reviews import tier_ranks
 from peerage.scoring import Scored, score_session
 from peerage.season import Progress
 from peerage.seating import recorded_rubric_texts
@@ -169,7 +178,8 @@ def _looks(events: Sequence[Event]) -> list[Rechecked]:
 class Shift:
     """The shift of a model or a judge against the season's own reviews, on the same sessions.
 
-    For a model: its share of rivals beaten with the new judges minus its share with the old ones.
+    For a model: the change of its share of rivals beaten, on the pairs of answers that the old and
+    the new judges have judged; `before` and `after` are its shares on the boards of each panel.
     For a judge: its mean mark minus the old judges' mean mark of the same answers. `same_order` is
     the share of pairs of answers that a judge orders as the session's result does. `reviews`,
     `same_order` and `cost_usd` are None for a model.
@@ -255,7 +265,7 @@ def report_rejudging(
         if look.usage is not None
     ]
     cost_usd, n_unpriced = total_cost(calls)
-    models = tuple(_model_shift(judged, name) for name in _names(judged))
+    models = _model_shifts(judged)
     return Rejudging(
         season,
         tuple(sorted(models, key=lambda one: (-(one.after or 0.0), one.name))),
@@ -277,25 +287,54 @@ def _score(
     return score_session(bare, replace(options, audit=False))
 
 
-def _names(judged: Sequence[_Judged]) -> list[str]:
-    return sorted({score.model for one in judged for score in one.again.scores if score.votes})
-
-
 def _reviewers(judged: Sequence[_Judged]) -> list[str]:
     return sorted({look.ballot.reviewer for one in judged for look in one.looks})
 
 
-def _model_shift(judged: Sequence[_Judged], name: str) -> Shift:
-    """Return a model's change of share, over the sessions in which both panels voted for it."""
-    pairs: list[tuple[str, float, float]] = []
-    for one in judged:
-        before, after = (
-            {score.model: score.share for score in scored.scores if score.votes}
-            for scored in (one.own, one.again)
+def _model_shifts(judged: Sequence[_Judged]) -> list[Shift]:
+    """Return each model's share on the board of the old judges and of the new, and its change.
+
+    The change is that on the pairs of answers that both panels judged, so it need not be the
+    difference of the two shares.
+    """
+    if not judged:
+        return []
+    sides = [_board_reviews(judged, again=again) for again in (False, True)]
+    shares = [ranked_shares(build_model_board(one)) for one in sides]
+    change = compare_sets(*(pair_cells(one.rows()) for one in sides))
+    shifts = []
+    for i, name in enumerate(change.models):
+        if name not in shares[1]:
+            continue
+        shift, low, high = (
+            float(one[i]) if np.isfinite(one[i]) else None
+            for one in (change.change, change.low, change.high)
         )
-        if name in before and name in after:
-            pairs.append((one.query, before[name], after[name]))
-    return _pair_shift(name, pairs)
+        before, after = (share.get(name, (None, None, None))[0] for share in shares)
+        shifts.append(Shift(name, before, after, shift, low, high, int(change.n_queries[i])))
+    return shifts
+
+
+def _board_reviews(judged: Sequence[_Judged], *, again: bool) -> BoardReviews:
+    """Return the reviews of the old judges, or of the new ones, as a board counts them."""
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("session_id", "query_id", "reviewer", "round", "candidate", "rank")
+    }
+    for one in judged:
+        scored = one.again if again else one.own
+        n_by_reviewer = Counter[str]()
+        for counted in scored.counted:
+            if counted.abstained:
+                continue
+            round_ = n_by_reviewer[counted.reviewer]
+            n_by_reviewer[counted.reviewer] += 1
+            ranks = tier_ranks(counted.tiers)
+            for name in counted.shown:
+                review = (one.own.session.id, one.query, counted.reviewer, round_, name)
+                for column, value in zip(columns, (*review, ranks.get(name)), strict=True):
+                    columns[column].append(value)
+    options = ModelBoardOptions(since="all", own_votes=judged[0].own.options.own_votes)
+    return BoardReviews(read_reviews(DuckDB(), columns), options)
 
 
 def _judge_shift(judged: Sequence[_Judged], name: str) -> Shift:

@@ -389,7 +389,7 @@ def panels(names):
 
 def advice(names):
     judges = tuple(JudgeWorth(name, HUGE, 0.0123, 0.0456, 0.5) for name in names)
-    best = tuple(PanelAdvice((name,), 0.0123, 0.045, 0.1, 0.5, None) for name in names)
+    best = tuple(PanelAdvice((name,), 0.0123, 0.045, 0.06, 0.1, 0.5, None) for name in names)
     return Advice(judges, best, None, None, None, 0.05, (PLAIN, PLAIN))
 
 
@@ -461,7 +461,7 @@ def diff(names):
     changes = tuple(
         ModelChange(
             name, 0.5, 0.625, HUGE, PLAIN, 0.125, -0.5, 0.25, HUGE, True,
-            {"removed": 0.0, "changed": 0.125, "added": 0.0}, (),
+            0.125, {"removed": 0.0, "changed": 0.125, "added": 0.0}, (),
         )
         for name in names
     )  # fmt: skip

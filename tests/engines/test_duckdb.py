@@ -145,6 +145,7 @@ def test_nulls_arrive_as_nan_and_missing_keys_as_negative() -> None:
         "reviewer": ["a", "b", "a"],
         "candidate": ["c", "c", "c"],
         "score": [1.0, None, 3.0],
+        "rank": [None, 1.0, None],
         "query_id": ["q", None, "q"],
     }
     (rows,) = read_reviews(DuckDB(), table).load().settle().map(lambda rows: rows)

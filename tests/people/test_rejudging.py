@@ -17,7 +17,7 @@ from peerage.stores import open_store as open_log
 from tests.doors.http.conftest import running
 from tests.small_seasons import hold_season
 
-N = 8
+N = 12
 JUDGES = (
     Seat("strict", provider="simulated", options={"harshness": 2.0, "noise": 0.2}),
     Seat("fair", provider="simulated", options={"noise": 0.2}),

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import peerage
-from peerage.boards.models import rating_estimates, rating_estimates_of
+from peerage.doors.render.phrases import ranking_line
 from peerage.engines import utf8_in
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
@@ -21,11 +21,10 @@ from peerage.errors import InputError
 from peerage.imports.files import open_reviews
 from peerage.imports.formats import arena
 from peerage.reports.board_reviews import BoardReviews
-from peerage.reports.model_boards import build_model_board, tables_of
+from peerage.reports.model_boards import build_model_board
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.checksums import MANY, MAX_BYTES, Utf8Texts
 from peerage.reviews.rows import (
-    N_CLUSTERS,
     buckets_of,
     buckets_of_numbers,
     buckets_of_queries,
@@ -33,7 +32,6 @@ from peerage.reviews.rows import (
 )
 
 NAMES = ("able", "baker", "charlie", "dog", "easy")
-BRADLEY_TERRY = ModelBoardOptions(rule="bradley_terry", since="all")
 
 
 def comparisons(n: int, seed: int = 0, **columns: Any) -> dict[str, list[Any]]:
@@ -81,33 +79,28 @@ def test_a_few_comparisons_have_the_board_of_their_reviews(rule: str) -> None:
     assert ours.notes == plain.notes
 
 
-@pytest.mark.parametrize("n", [40, 200, N_CLUSTERS])
-def test_intervals_from_counts_are_those_of_single_comparisons(n: int) -> None:
-    table = BoardReviews(read_reviews(DuckDB(), comparisons(n, seed=n)), BRADLEY_TERRY)
-    single = rating_estimates(table.sums(tables_of(table)).part(None))
-    counts = table.win_counts()
-    assert counts is not None
-    counted = rating_estimates_of(counts)
-    np.testing.assert_allclose(counted.value, single.value, atol=1e-9)
-    np.testing.assert_allclose(counted.low, single.low, atol=1e-4)
-    np.testing.assert_allclose(counted.high, single.high, atol=1e-4)
-
-
-def test_many_comparisons_have_the_board_of_their_reviews_but_for_how_these_are_grouped() -> None:
+@pytest.mark.parametrize("rule", ["borda", "bradley_terry"])
+def test_intervals_of_many_comparisons_are_those_of_their_reviews_grouped_otherwise(
+    rule: str,
+) -> None:
     table = comparisons(20_000)
-    ours = peerage.board_models(table, rule="bradley_terry", since="all")
-    plain = peerage.board_models(unpivoted(table), rule="bradley_terry", since="all")
-    estimated = ("value_low", "value_high", "share_low", "share_high")  # over 1,024 groups there
-    for one, other in zip(ours.rows, plain.rows, strict=True):
-        assert {k: v for k, v in one.items() if k not in estimated} == {
-            k: pytest.approx(v, abs=1e-9) if isinstance(v, float) else v
-            for k, v in other.items()
-            if k not in estimated
-        }
-        for middle in ("value", "share"):
-            reach, reach_there = (r[f"{middle}_high"] - r[middle] for r in (one, other))
-            assert reach == pytest.approx(reach_there, rel=0.15)
+    ours = peerage.board_models(table, rule=rule, since="all")
+    plain = peerage.board_models(unpivoted(table), rule=rule, since="all")
+    value = "value" if rule == "bradley_terry" else "share"
+    for one, other in zip(ours.rows, plain.rows, strict=True):  # 1,024 groups, by other names
+        assert one[value] == pytest.approx(other[value], abs=1e-9)
+        reach, reach_there = (r[f"{value}_high"] - r[value] for r in (one, other))
+        assert reach == pytest.approx(reach_there, rel=0.15)
     assert ours.notes == plain.notes
+
+
+def test_comparisons_without_a_query_are_counted_and_named_above_the_table() -> None:
+    table = comparisons(40)
+    some = [None if i < 15 else f"q{i // 2}" for i in range(40)]
+    for query, n in ((None, 40), (some, 15), ([f"q{i}" for i in range(40)], 0)):
+        board = peerage.board_models({**table, **({"query_id": query} if query else {})})
+        assert board.parameters.get("comparisons_without_query", 0) == n
+        assert (f"{n} comparisons do not name a query" in ranking_line(board)) == (n > 0)
 
 
 def test_the_window_and_the_category_choose_comparisons() -> None:
@@ -116,6 +109,7 @@ def test_the_window_and_the_category_choose_comparisons() -> None:
     more = {
         "at": [0.0 if one else 1e9 for one in old],
         "category": ["code" if i % 4 else "prose" for i in range(n)],
+        "query_id": [f"q{i}" for i in range(n)],
     }
     table = comparisons(n, **more)
     late = {name: values[2_000:] for name, values in table.items()}

@@ -50,10 +50,12 @@ def test_the_parts_of_reviews_add_up_to_the_difference_of_the_boards(first, seco
         for one in (a, b)
     ]
     for one in diff.models:
-        assert one.difference == pytest.approx(shares[1][one.model] - shares[0][one.model])
+        plain = one.plain_difference
+        assert plain == pytest.approx(shares[1][one.model] - shares[0][one.model])
+        assert (one.share_a, one.share_b) == (shares[0][one.model], shares[1][one.model])
         if one.paired:
-            assert sum(one.parts.values()) == pytest.approx(one.difference, abs=1e-9)
-            assert sum(part.part for part in one.reviews) == pytest.approx(one.difference, abs=1e-9)
+            assert sum(one.parts.values()) == pytest.approx(plain, abs=1e-9)
+            assert sum(part.part for part in one.reviews) == pytest.approx(plain, abs=1e-9)
 
 
 def test_the_other_way_round_every_difference_changes_its_sign():

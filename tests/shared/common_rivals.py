@@ -86,6 +86,28 @@ FIELDS = {
 }
 
 
+LATE = {  # equal models, some of which come late
+    "5 models, one in the last 5 of 50": Field((0.0,) * 5, 50, newcomers(4, 1, 0.9)),
+    "5 models, one in the last 4 of 100": Field((0.0,) * 5, 100, newcomers(4, 1, 0.96)),
+    "5 models, one in the last 8 of 100": Field((0.0,) * 5, 100, newcomers(4, 1, 0.92)),
+    "6 models, one in the last 6 of 100": Field((0.0,) * 6, 100, newcomers(5, 1, 0.94)),
+    "10 models, one in the last 10 of 200": Field((0.0,) * 10, 200, newcomers(9, 1, 0.95)),
+    "6 models, two after 70% of 100": Field((0.0,) * 6, 100, newcomers(4, 2, 0.7)),
+}
+
+
+def count_separating(field: Field, n_boards: int, seed: int = 0) -> int:
+    """How many boards of equal models separate any two, by their shares on common rivals."""
+    rng, n_separating = np.random.default_rng(seed), 0
+    for _ in range(n_boards):
+        sums = made(field, rng)
+        columns = board_columns(sums, "borda", meetings=sums)
+        n = sum(rank is not None for rank in columns["rank"])
+        ends = zip(columns["rank_low"], columns["rank_high"], strict=True)
+        n_separating += any((low, high) != (1, n) for low, high in ends if low is not None)
+    return n_separating
+
+
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Of some boards: right models first, all rank ranges right, intervals that hold the truth."""

@@ -14,7 +14,7 @@ from scipy import stats as scipy_stats
 from peerage.stats.clusters import (
     RatioEstimate,
     generator,
-    random_signs,
+    random_bits,
     ratio_influences,
     ratio_interval,
     round_to_grid,
@@ -147,10 +147,10 @@ def test_a_seed_is_its_parts_and_their_borders() -> None:
     assert len({first("ab", "c"), first("a", "bc"), first("abc"), first("c", "ab")}) == 4
 
 
-def test_signs_are_fair() -> None:
-    signs = random_signs(generator("signs"), 1001, 999)
-    assert set(np.unique(signs)) == {-1.0, 1.0}
-    assert abs(signs.mean()) < 0.004
+def test_bits_are_fair() -> None:
+    bits = random_bits(generator("bits"), 1001, 999)
+    assert set(np.unique(bits)) == {0.0, 1.0}
+    assert abs(bits.mean() - 0.5) < 0.002
 
 
 def test_whole_numbers_are_on_the_grid_already() -> None:

@@ -99,3 +99,18 @@ def plain_values(values: Column) -> list[Any]:
     return [
         None if isinstance(value, float) and not math.isfinite(value) else value for value in listed
     ]
+
+
+def share_columns(board: Board) -> tuple[str, str, str]:
+    """Return the columns with the share by which a board's models are compared, and its ends.
+
+    Where models met different rivals it is the share on common rivals.
+    """
+    name = "share_common" if "share_common" in board.columns else "share"
+    return name, f"{name}_low", f"{name}_high"
+
+
+def ranked_shares(board: Board) -> dict[str, tuple[float | None, float | None, float | None]]:
+    """Return the share by which each model of a board is compared, with its interval."""
+    columns = [board.columns[name] for name in ("model", *share_columns(board))]
+    return {model: (value, low, high) for model, value, low, high in zip(*columns, strict=True)}

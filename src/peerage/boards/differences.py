@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from peerage.boards.common_cells import shares_on_common_rivals
 from peerage.reviews.cells import Bools, Floats, Ints, dense, group
 from peerage.reviews.columns import MARK
 from peerage.reviews.rows import Rows
@@ -353,6 +354,9 @@ def _mean_by(code: Ints, values: Floats, known: Bools, n: int) -> Floats:
 def _session_values(rows: Rows, comparison: Comparison, measure: str) -> tuple[Floats, Floats]:
     """Return the values of base and candidate in each session, NaN without a vote or mark.
 
+    Shares are those on the rivals that both met in the session; where one of the two is missing, or
+    no rival is common, they are plain ones.
+
     Marks are divided by the scale's range, so that their differences lie in [−1, 1].
     """
     candidates, n_candidates = dense(rows.candidate)
@@ -375,6 +379,10 @@ def _session_values(rows: Rows, comparison: Comparison, measure: str) -> tuple[F
         n = np.bincount(rows.session[at], minlength=rows.n_sessions)
         total = np.bincount(rows.session[at], marks, minlength=rows.n_sessions)
         sides.append(quotient(total, n))
+    if measure == SHARE and comparison.base != comparison.candidate:
+        codes = rows.code(comparison.base), rows.code(comparison.candidate)
+        common = shares_on_common_rivals(rows, comparison.own_votes, codes)
+        sides = list(np.where(np.isfinite(common).all(axis=0), common, sides))
     return sides[0], sides[1]
 
 

@@ -201,28 +201,3 @@ def fragility_of(
             }
         )
     return {"queries": len(units), "first": first, "neighbours": neighbours, "judge": judge}
-
-
-def missed_judge(
-    reviewers: Sequence[str],
-    models: Sequence[str],
-    shares: Floats,
-    without: Floats,
-) -> dict[str, Any] | None:
-    """Return the reviewer whose absence changes a model's share most; None with one reviewer.
-
-    `without` has the shares without each reviewer (reviewers × models), NaN if no vote is left.
-    """
-    moved = np.where(np.isfinite(without), without - shares, 0.0)
-    if len(reviewers) < 2 or not len(models):
-        return None
-    reviewer = int(np.abs(moved).max(axis=1).argmax())
-    model = int(np.abs(moved[reviewer]).argmax())
-    left = np.where(np.isfinite(without[reviewer]), without[reviewer], -np.inf)
-    first, now = int(np.nanargmax(shares)), int(left.argmax())
-    return {
-        "reviewer": reviewers[reviewer],
-        "model": models[model],
-        "moved": round(float(moved[reviewer, model]), 12) + 0.0,
-        "first_without": models[now] if left[now] > left[first] + SAME else models[first],
-    }

@@ -52,7 +52,6 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {  # of the sums of each table
     "counts": ("sessions", "rows", "lone", "unweighted", "duplicates"),  # by part
     "scores": ("n", "sum", "squares", "weight", "score"),  # by reviewer, candidate and fold
     "influence": ("votes", "share", "pull"),  # by reviewer and candidate: pull on session means
-    "absences": ("share", "voted"),  # by reviewer and candidate: what changes without the reviewer
     "pairs": ("won", "tied"),  # by candidate, lower candidate and cluster
     "rivals": ("met",),  # by candidate and rival: how much of its shares is due to the rival
     "meetings": ("met",),  # the same by cluster
@@ -63,7 +62,6 @@ N_NAMES = {
     "counts": 0,
     "scores": 2,
     "influence": 2,
-    "absences": 2,
     "pairs": 2,
     "lengths": 1,
     "rivals": 2,
@@ -188,10 +186,11 @@ class ModelSums:
 
     def points(self) -> Floats:
         """Return how often each model was ranked above each other on a ballot; a tie is half."""
-        points = np.zeros((len(self.code), len(self.code)))
+        n = len(self.code)
         above, below, sums = self.matches()
-        np.add.at(points, (above, below), sums["won"] + sums["tied"] / 2.0)
-        np.add.at(points, (below, above), sums["tied"] / 2.0)
+        won, tied = (np.bincount(above * n + below, sums[name], n * n) for name in sums)
+        level = (tied / 2.0).reshape(n, n)
+        points: Floats = won.reshape(n, n) + level + level.T
         return points
 
     def by_reviewer(self, table: str) -> tuple[Ints, Ints, dict[str, Floats]]:
@@ -354,34 +353,40 @@ class _Block:
         """Return votes, shares, and each reviewer's effect on the sessions' means."""
         cast = self.votes
         counts = cast.counts & self.inside
-        bulk = self.pull * counts
-        total = self.add(bulk)
-        some = np.where(total > 0.0, total, 1.0)
-        mean = self.add(bulk * cast.share) / some
-        weight = self.weight[self.rows.session]
-        pull = weight * bulk * (cast.share - mean[self.answer]) / some[self.answer]
+        columns: list[Floats | Bools | None] = [counts, cast.share * counts, self._departures()]
         subject = self._pair_subject()
-        return table_of(subject, np.zeros_like(subject), [counts, cast.share * counts, pull])
-
-    def absences(self) -> Cells:
-        """Return how the sums of each candidate change if a reviewer is left out."""
-        cast, rows = self.votes, self.rows
-        at = np.flatnonzero(cast.counts & self.inside)
-        bulk = np.broadcast_to(self.pull, rows.n)[at]
-        n_answers = len(self.answer_session)
-        pair = group((self.answer[at], n_answers), (rows.reviewer[at], self.n_names))
-        own_bulk, own_share = pair.sum(bulk), pair.sum(bulk * cast.share[at])
-        answer, reviewer = pair.first(self.answer[at]), pair.first(rows.reviewer[at])
-        total = self.add(self.pull * (cast.counts & self.inside))[answer]
-        share = self.add(self.pull * cast.share * self.inside)[answer]
-        weight = self.weight[self.answer_session[answer]]
-        rest = total - own_bulk
-        left = rest > 1e-12
-        mean = share / np.where(total > 0.0, total, 1.0)
-        without = np.where(left, (share - own_share) / np.where(left, rest, 1.0), 0.0)
-        subject = reviewer.astype(np.int64) * self.n_names + self.answer_candidate[answer]
-        columns = [weight * (without - mean), weight * ~left]
         return table_of(subject, np.zeros_like(subject), columns)
+
+    def _departures(self) -> Floats:
+        """Return, by row, what a reviewer's departure from the others adds to a session's mean.
+
+        Reviewers are compared on the pairs of answers that they ranked, so that reviewers who agree
+        have no effect, although none of them ranks its own answer.
+        """
+        cast, rows = self.votes, self.rows
+        one, other = self._rivals_on_ballots(np.flatnonzero(cast.counts & self.inside))
+        above = 0.5 + 0.5 * np.sign(cast.doubled[other] - cast.doubled[one])
+        pull = np.broadcast_to(self.pull, rows.n)[one].astype(np.float64)
+        answer = self.answer[one].astype(np.int64)
+        cell, n_cells = dense(answer * self.n_names + rows.candidate[other])
+        total = np.bincount(cell, pull, n_cells)
+        mean = np.bincount(cell, pull * above, n_cells) / np.where(total > 0.0, total, 1.0)
+        of_cell = np.zeros(n_cells, dtype=np.int64)
+        of_cell[cell] = answer
+        n_rivals = np.bincount(of_cell, minlength=len(self.answer_session))
+        gap = pull * (above - mean[cell]) / np.where(total > 0.0, total, 1.0)[cell]
+        gap *= self.weight[rows.session[one]] / n_rivals[answer]
+        departures: Floats = np.bincount(one, gap, rows.n).astype(np.float64, copy=False)
+        return departures
+
+    def _rivals_on_ballots(self, at: Ints) -> tuple[Ints, Ints]:
+        """Return each of these rows with each other one of its ballot: the row, and the other."""
+        at = at[np.argsort(self.votes.ballot[at], kind="stable")]
+        ballot = self.votes.ballot[at]
+        size = np.bincount(ballot, minlength=self.votes.n_ballots)
+        one, other = spans((np.cumsum(size) - size)[ballot], size[ballot])
+        apart = one != other
+        return at[one[apart]], at[other[apart]]
 
     def scores(self) -> Cells:
         """Return scores and their squares, and scores weighted by session."""
@@ -430,15 +435,12 @@ class _Block:
         example[kinds.code] = np.arange(rows.n_sessions)
         weigh = np.zeros(rows.n_sessions)  # by session, 0 for all but one of each kind
         weigh[example] = weight
-        at = np.flatnonzero(weigh[rows.session] > 0.0)
+        at = np.flatnonzero((weigh[rows.session] > 0.0) & cast.there)
         if self.own_votes == "out":
             at = at[rows.reviewer[at] != rows.candidate[at]]
-        at = at[np.argsort(cast.ballot[at], kind="stable")]
-        ballot = cast.ballot[at]
-        size = np.bincount(ballot, minlength=cast.n_ballots)
-        one, other = spans((np.cumsum(size) - size)[ballot], size[ballot])
-        apart = (one != other) & cast.counts[at][one]
-        one, other = at[one[apart]], at[other[apart]]
+        size = np.bincount(cast.ballot[at], minlength=cast.n_ballots)
+        one, other = self._rivals_on_ballots(at)
+        one, other = one[cast.counts[one]], other[cast.counts[one]]
         pull = self.pull if isinstance(self.pull, float) else self.pull[one]
         session = rows.session[one]
         met = weigh[session] * pull / self._answer_columns["pulled"][self.answer[one]]
@@ -455,6 +457,7 @@ class _Block:
             judge, n_judges = judge + n * rounds, n * n_rounds
         mixed = random_words("judges", n_judges)[judge]
         mixed *= random_words("candidates", 2 * n)[rows.candidate + n * self.votes.counts]
+        mixed *= self.votes.there
         largest = int(np.bincount(rows.session, minlength=1).max())
         mixed >>= np.uint64(12 + largest.bit_length())  # so that a float holds the sum exactly
         prints = np.bincount(rows.session, mixed.astype(np.float64), rows.n_sessions)

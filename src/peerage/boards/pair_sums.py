@@ -1,7 +1,8 @@
 """The sums of `sum_votes` for votes between two models each, by counting alone.
 
 A vote between two models is a session with one ballot of two places, so nothing has to be ranked: a
-table of votes needs neither the rows of its reviews nor the ids of its sessions.
+table of votes needs neither the rows of its reviews nor the ids of its sessions. Equal votes of one
+cluster are grouped once, and each group says how often they occurred.
 """
 
 from __future__ import annotations
@@ -12,14 +13,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerage.boards.model_sums import BASE, ModelSums
-from peerage.reviews.cells import Bools, Cells, Floats, Ints, single_cell, table_of
+from peerage.reviews.cells import (
+    ALWAYS_ROOM,
+    ROOMY,
+    Bools,
+    Cells,
+    Floats,
+    Ints,
+    single_cell,
+    sort_cells,
+    table_of,
+)
 
-WON, TIED, LOST = 2, 1, 0  # twice the points of the first model
+LOST, TIED, WON = 0, 1, 2  # twice the points of the first model
+NOT_COUNTED = 3
+N_OUTCOMES = 4
+MIRRORED = np.array([WON, TIED, LOST, NOT_COUNTED])  # the outcome for the other side
 
 
 @dataclass(frozen=True, slots=True)
 class PairVotes:
-    """Votes between two models each; every array has one element per vote.
+    """Votes between two models each, grouped by cluster and pair.
 
     In a vote that does not count, such as one by one of its two models, both models appear but get
     no vote.
@@ -27,17 +41,52 @@ class PairVotes:
 
     models: tuple[str, ...]  # sorted
     units: tuple[str, ...] | None  # of each cluster; None if clusters are buckets
-    cluster: Ints
-    first: Ints  # codes of models
+    cluster: Ints  # of each group
+    first: Ints  # codes of models, smaller than those of the second
     second: Ints
-    outcome: Ints  # WON, TIED or LOST, by the first model
-    counts: Bools
+    times: Floats  # groups by outcomes of the first model: how often each occurred
 
     @property
     def both(self) -> tuple[Ints, Ints]:
         """Return the codes of the first models followed by the second ones, and of their rivals."""
         one = np.concatenate([self.first, self.second])
         return one, np.concatenate([self.second, self.first])
+
+    @property
+    def n_counted(self) -> Floats:
+        """Return the number of votes in each group that count."""
+        counted: Floats = self.times[:, :NOT_COUNTED].sum(axis=1)
+        return counted
+
+
+def group_votes(
+    models: tuple[str, ...],
+    units: tuple[str, ...] | None,
+    cluster: Ints,
+    sides: tuple[Ints, Ints],
+    outcome: Ints,
+) -> PairVotes:
+    """Return votes grouped by cluster and pair; the outcome is that of the first side.
+
+    If nearly all votes would be groups of their own, each is left as one.
+    """
+    n, n_clusters = len(models), int(cluster.max(initial=0)) + 1
+    if n * n * n_clusters * N_OUTCOMES > ROOMY * len(outcome) + ALWAYS_ROOM:
+        swapped = sides[0] > sides[1]
+        first, second = np.where(swapped, sides[1], sides[0]), np.where(swapped, *sides)
+        times = np.eye(N_OUTCOMES)[np.where(swapped, MIRRORED[outcome], outcome)]
+        return PairVotes(models, units, cluster, first, second, times)
+    key = sides[0].astype(np.int64)  # changed in place: each copy of many votes takes a while
+    for code, n_codes in ((sides[1], n), (cluster, n_clusters), (outcome, N_OUTCOMES)):
+        key *= n_codes
+        key += code
+    counts = np.bincount(key, minlength=n * n * n_clusters * N_OUTCOMES)
+    counts = counts.reshape(n, n, n_clusters, N_OUTCOMES)
+    one, other = np.triu_indices(n, 1)
+    by_pair = counts[one, other] + counts[other, one][..., MIRRORED]
+    pair, cluster = np.nonzero(by_pair.any(axis=2))
+    times = by_pair[pair, cluster].astype(np.float64)
+    return PairVotes(models, units, cluster, one[pair], other[pair], times)
 
 
 def sum_pair_votes(votes: PairVotes, tables: Collection[str] = BASE) -> ModelSums:
@@ -46,10 +95,11 @@ def sum_pair_votes(votes: PairVotes, tables: Collection[str] = BASE) -> ModelSum
 
 
 def _models(votes: PairVotes) -> Cells:
-    points = np.concatenate([votes.outcome, WON - votes.outcome])
-    voted = np.concatenate([votes.counts, votes.counts])
-    columns: list[Floats | Bools | None] = [None, voted, voted & (points == WON)]
-    cells = table_of(votes.both[0], np.tile(votes.cluster, 2), [*columns, points * (voted / 2.0)])
+    lost, tied, won, _ = votes.times.T
+    n, appeared = votes.n_counted, votes.times.sum(axis=1)
+    wins, share = np.concatenate([won, lost]), np.tile(tied / 2.0, 2)
+    columns = [np.tile(appeared, 2), np.tile(n, 2), wins, share + wins]
+    cells = table_of(votes.both[0], np.tile(votes.cluster, 2), columns)
     appeared, n, wins, share = cells.sums.T
     nothing = np.zeros(cells.n)
     place = 2.0 * n - share  # the first place is 1, a tie 1.5
@@ -58,7 +108,7 @@ def _models(votes: PairVotes) -> Cells:
 
 
 def _counts(votes: PairVotes) -> Cells:
-    return single_cell(float(np.count_nonzero(votes.counts)), 2.0 * len(votes.first), 0, 0, 0)
+    return single_cell(float(votes.n_counted.sum()), 2.0 * float(votes.times.sum()), 0, 0, 0)
 
 
 def _rivals(votes: PairVotes) -> Cells:
@@ -70,18 +120,22 @@ def _meetings(votes: PairVotes) -> Cells:
 
 
 def _meet(votes: PairVotes, cluster: Ints) -> Cells:
-    one, other = (codes[np.tile(votes.counts, 2)] for codes in votes.both)
+    met: Bools = votes.n_counted > 0.0
+    one, other = (codes[np.tile(met, 2)] for codes in votes.both)
     subject = one.astype(np.int64) * len(votes.models) + other
-    return table_of(subject, np.tile(cluster[votes.counts], 2), [None])
+    return table_of(subject, np.tile(cluster[met], 2), [np.tile(votes.n_counted[met], 2)])
 
 
 def _pairs(votes: PairVotes) -> Cells:
     """Return, by upper and lower model, how often one was above, and how often they tied."""
-    at = np.flatnonzero(votes.counts)
-    first, second = votes.first[at].astype(np.int64), votes.second[at].astype(np.int64)
-    tied, is_upper = votes.outcome[at] == TIED, votes.outcome[at] != LOST
-    upper, lower = np.where(is_upper, first, second), np.where(is_upper, second, first)
-    return table_of(upper * len(votes.models) + lower, votes.cluster[at], [~tied, tied])
+    lost, tied, won, _ = votes.times.T
+    n = len(votes.models)
+    above = np.concatenate([votes.first * n + votes.second, votes.second * n + votes.first])
+    some = np.flatnonzero(np.concatenate([(won > 0.0) | (tied > 0.0), lost > 0.0]))
+    small = np.uint16 if n * n <= 2**16 else np.int64  # small numbers are sorted in one pass
+    order = some[np.argsort(above[some].astype(small), kind="stable")]
+    sums = np.stack([np.concatenate([won, lost]), np.concatenate([tied, 0.0 * tied])], axis=1)
+    return sort_cells(above[order], np.tile(votes.cluster, 2)[order], sums[order])
 
 
 TABLES: Mapping[str, Callable[[PairVotes], Cells]] = {

@@ -1,8 +1,8 @@
 """Which judges a panel needs: cheaper panels and cascades, tested on held-out queries.
 
-The board of a panel is the mean over queries of the mean share that its judges give to a model. A
-smaller panel is compared with the full panel's board on queries that it was not chosen on; only
-those figures are reported.
+A smaller panel is compared with the full panel on the pairs of answers that both judged (see
+`common_cells.py`), on queries that it was not chosen on; only those figures are reported. So judges
+who agree never need the larger panel.
 """
 
 from __future__ import annotations
@@ -11,22 +11,27 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from peerage.boards.common_cells import PairCells, compare_results, fit_cells, met_in
 from peerage.errors import InputError, how_many
 from peerage.notebooks import Tabular
 from peerage.reviews.cells import Bools, Floats, Ints
-from peerage.reviews.judge_shares import JudgeShares, model_means, row_means
+from peerage.reviews.rows import buckets_of
+from peerage.stats.clusters import generator, random_bits
 from peerage.stats.ranking import kendall_tau
 
 MAX_ALL_SUBSETS = 12  # judges; with more, panels are built one judge at a time
-CHUNK = 256  # panels that are added up at once
+CHUNK_CELLS = 2**22  # cells by panels that are added up at once
+CHANCE = 0.8  # that the board of a panel on fresh queries is within its bound
+N_FRESH = 500  # draws of fresh queries
 MIN_QUERIES = 20
 MIN_JUDGES = 3
 SAME_WINNER = 0.95  # share of queries on which a cascade must name the full panel's winner
 N_THRESHOLDS = 41
+SAME = 1e-12
 SHARED_ERRORS = (
     "A panel that agrees with the full panel shares its errors: agreement is not accuracy. If "
     "people have reviewed, `peerage board models --people` measures the judges' errors."
@@ -51,6 +56,7 @@ class PanelAdvice:
     judges: tuple[str, ...]
     price_usd: float | None  # of one review by each
     rmse: float  # of shares, on held-out queries
+    bound: float  # what the root mean square is below on 80% of as many fresh queries
     largest: float
     tau: float | None
     tau_left_out: float | None  # with the board of the judges outside this panel
@@ -73,7 +79,8 @@ class Advice(Tabular):
 
     judges: tuple[JudgeWorth, ...]
     panels: tuple[PanelAdvice, ...]  # the best of each size
-    cheapest: PanelAdvice | None  # within the distance asked for, on the queries it was chosen on
+    # The cheapest panel whose bound, on the queries it was chosen on, is within what was asked for.
+    cheapest: PanelAdvice | None
     cascade: CascadeAdvice | None
     full_price_usd: float | None
     within: float
@@ -90,9 +97,11 @@ class Advice(Tabular):
         return asdict(self)
 
 
-def choose_panel(shares: JudgeShares, price_by_judge: Mapping[str, float], within: float) -> Advice:
+def choose_panel(cells: PairCells, price_by_judge: Mapping[str, float], within: float) -> Advice:
     """Return each judge's contribution, the best smaller panels, and a cascade."""
-    n_judges, n_queries = len(shares.reviewers), len(np.unique(shares.unit))
+    judges = tuple(cells.judges[code] for code in np.unique(cells.judge).tolist())
+    queries = np.unique(cells.cluster[cells.place])
+    n_judges, n_queries = len(judges), len(queries)
     if n_judges < MIN_JUDGES:
         raise InputError(
             f"{how_many(n_judges, 'judge is', 'judges are')} too few for advice: at least "
@@ -103,11 +112,13 @@ def choose_panel(shares: JudgeShares, price_by_judge: Mapping[str, float], withi
             f"{how_many(n_queries, 'query is', 'queries are')} too few to choose a panel on one "
             f"half and test it on the other: at least {MIN_QUERIES} are needed."
         )
-    order = np.argsort(shares.folds, kind="stable")
-    half = np.zeros(len(shares.units), dtype=bool)
-    half[order[::2]] = True
-    chosen_on, tested_on = shares.only(half[shares.unit]), shares.only(~half[shares.unit])
-    prices = [price_by_judge.get(name) for name in shares.reviewers]
+    folds = buckets_of([cells.queries[code] for code in queries.tolist()])
+    half = np.zeros(len(cells.queries), dtype=bool)
+    half[queries[np.argsort(folds, kind="stable")[::2]]] = True
+    chosen_on, tested_on = (
+        JudgedCells.of(cells.only(some[cells.cluster]), judges) for some in (half, ~half)
+    )
+    prices = [price_by_judge.get(name) for name in judges]
     panels = candidate_panels(chosen_on)
     distance = _distances(chosen_on, panels)
     cost = np.array([_cost(panel, prices) for panel in panels])
@@ -117,7 +128,9 @@ def choose_panel(shares: JudgeShares, price_by_judge: Mapping[str, float], withi
         if size not in best or distance[at] < distance[best[size]] - 1e-12:
             best[size] = at
     fit = [at for at in range(len(panels)) if distance[at] <= within and len(panels[at]) < n_judges]
-    cheapest = min(fit, key=lambda at: (cost[at], len(panels[at]), distance[at]), default=None)
+    fit.sort(key=lambda at: (cost[at], len(panels[at]), distance[at]))
+    good = (at for at in fit if _test_panel(panels[at], chosen_on, prices).bound <= within)
+    cheapest = next(good, None)
     shown = {*best.values(), *([] if cheapest is None else [cheapest])}
     tested = {at: _test_panel(panels[at], tested_on, prices) for at in shown}
     small = [best[size] for size in sorted(best) if size < n_judges]
@@ -128,20 +141,47 @@ def choose_panel(shares: JudgeShares, price_by_judge: Mapping[str, float], withi
         cascade=_cascade(chosen_on, tested_on, [panels[at] for at in small], prices),
         full_price_usd=_known_cost(range(n_judges), prices),
         within=within,
-        queries=(len(np.unique(chosen_on.unit)), len(np.unique(tested_on.unit))),
+        queries=(int(half.sum()), n_queries - int(half.sum())),
     )
 
 
-def candidate_panels(shares: JudgeShares) -> list[tuple[int, ...]]:
+class JudgedCells(NamedTuple):
+    """Cells with the result of each judge (cells by judges; NaN for none), and of all together."""
+
+    cells: PairCells
+    judges: tuple[str, ...]
+    result: Floats
+    full: Floats
+
+    @classmethod
+    def of(cls, cells: PairCells, judges: tuple[str, ...]) -> JudgedCells:
+        """Return some cells as a table, with a column for each judge."""
+        column = {cells.judges.index(name): j for j, name in enumerate(judges)}
+        table = np.full((cells.n, len(judges)), np.nan)
+        table[cells.cell, [column[code] for code in cells.judge.tolist()]] = cells.above
+        return cls(cells, judges, table, cells.results())
+
+    def by(self, panel: Sequence[int]) -> Floats:
+        """Return the result of each cell by a panel; NaN if none of its judges has one."""
+        return _row_means(self.result[:, list(panel)])
+
+
+def _row_means(values: Floats) -> Floats:
+    known = np.isfinite(values)
+    n = known.sum(axis=1)
+    return np.where(n > 0, np.where(known, values, 0.0).sum(axis=1) / np.maximum(n, 1), np.nan)
+
+
+def candidate_panels(judged: JudgedCells) -> list[tuple[int, ...]]:
     """Return the panels to compare: all of them if judges are few, else a good one of each size."""
-    n = len(shares.reviewers)
+    n = len(judged.judges)
     if n <= MAX_ALL_SUBSETS:
         return [some for size in range(1, n + 1) for some in combinations(range(n), size)]
     panels: list[tuple[int, ...]] = []
     current: tuple[int, ...] = ()
     for _ in range(n - 1):
         more = [tuple(sorted((*current, j))) for j in range(n) if j not in current]
-        current = more[int(_distances(shares, more).argmin())]
+        current = more[int(_distances(judged, more).argmin())]
         swaps = [
             tuple(sorted({*current} - {out} | {new}))
             for out in current
@@ -149,40 +189,60 @@ def candidate_panels(shares: JudgeShares) -> list[tuple[int, ...]]:
             if new not in current
         ]
         if swaps:
-            gaps = _distances(shares, [current, *swaps])
+            gaps = _distances(judged, [current, *swaps])
             current = [current, *swaps][int(gaps.argmin())]
         panels.append(current)
     return [*panels, tuple(range(n))]
 
 
-def _distances(shares: JudgeShares, panels: Sequence[tuple[int, ...]]) -> Floats:
-    """Return the root mean square distance of each panel's board from the full panel's."""
-    known = np.isfinite(shares.share).astype(np.float64)
-    filled = np.where(known > 0, shares.share, 0.0)
-    full = model_means(shares, row_means(shares.share))
-    n_models, distances = len(shares.models), []
-    starts, order = _runs(shares.model, n_models)
-    filled, known = filled[order], known[order]
-    for first in range(0, len(panels), CHUNK):
-        part = panels[first : first + CHUNK]
-        member = np.zeros((len(shares.reviewers), len(part)))
+def _distances(judged: JudgedCells, panels: Sequence[tuple[int, ...]]) -> Floats:
+    """Return the root mean square of the changes that each panel makes, to the first order.
+
+    The change of results on the cells that a panel has is multiplied by the slopes of the full
+    panel's fit. A model without such a cell is as far away as possible.
+    """
+    cells, n_models = judged.cells, len(judged.cells.models)
+    known = np.isfinite(judged.result).astype(np.float64)
+    filled = np.where(known > 0.0, judged.result, 0.0)
+    fit, weights = fit_cells(cells, judged.full), met_in(cells)
+    there, sides = np.flatnonzero(np.isfinite(fit.value)), (cells.one, cells.other)
+    total = sum(np.bincount(s, w, n_models) for s, w in zip(sides, weights, strict=True))
+    by_model = [(side, order, *_runs(side[order])) for side, order in _by_side(cells)]
+    distances = []
+    step = max(1, CHUNK_CELLS // max(cells.n, 1))
+    for first in range(0, len(panels), step):
+        part = panels[first : first + step]
+        member = np.zeros((len(judged.judges), len(part)))
         for k, panel in enumerate(part):
             member[list(panel), k] = 1.0
         n = known @ member
-        mean = np.divide(filled @ member, n, out=np.zeros_like(n), where=n > 0)
-        n_rows = np.add.reduceat((n > 0).astype(np.float64), starts, axis=0)
-        board = np.add.reduceat(mean, starts, axis=0) / np.where(n_rows > 0, n_rows, np.nan)
-        gap = board - full[np.unique(shares.model)][:, None]
-        distances.append(np.sqrt(np.where(np.isfinite(gap), gap**2, 1.0).mean(axis=0)))
+        mean = np.divide(filled @ member, n, out=np.zeros_like(n), where=n > 0.0)
+        gap = np.where(n > 0.0, mean - judged.full[:, None], 0.0)
+        change, covered = np.zeros((2, n_models, len(part)))
+        for (_, order, codes, starts), weight, sign in zip(
+            by_model, weights, (1.0, -1.0), strict=True
+        ):
+            own = weight[order, None]
+            change[codes] += sign * np.add.reduceat(own * gap[order], starts, axis=0)
+            covered[codes] += np.add.reduceat(own * (n[order] > 0.0), starts, axis=0)
+        share = covered / np.where(total > 0.0, total, 1.0)[:, None]
+        moved = (np.where(share > 0.0, change / np.where(share > 0.0, share, 1.0), 0.0)).T
+        moved = moved @ fit.slopes
+        missing = share.T <= 0.0
+        squares = np.where(missing, 1.0, moved**2)[:, there]
+        distances.append(np.sqrt(squares.mean(axis=1)))
     return np.concatenate(distances)
 
 
-def _runs(codes: Ints, n: int) -> tuple[Ints, Ints]:
-    """Return where each code starts in an order that puts equal codes together, and that order."""
-    order = np.argsort(codes, kind="stable")
-    counts = np.bincount(codes, minlength=n)
-    counts = counts[counts > 0]
-    return np.cumsum(counts) - counts, order
+def _by_side(cells: PairCells) -> list[tuple[Ints, Ints]]:
+    """Return both models of each cell, each with an order that puts equal ones together."""
+    return [(side, np.argsort(side, kind="stable")) for side in (cells.one, cells.other)]
+
+
+def _runs(codes: Ints) -> tuple[Ints, Ints]:
+    """Return the distinct codes of a sorted array and where each starts."""
+    starts = np.flatnonzero(np.append(True, np.diff(codes) != 0)[: len(codes)])
+    return codes[starts], starts
 
 
 def _cost(panel: Sequence[int], prices: Sequence[float | None]) -> float:
@@ -197,23 +257,37 @@ def _known_cost(panel: Sequence[int] | range, prices: Sequence[float | None]) ->
 
 
 def _test_panel(
-    panel: tuple[int, ...], shares: JudgeShares, prices: Sequence[float | None]
+    panel: tuple[int, ...], judged: JudgedCells, prices: Sequence[float | None]
 ) -> PanelAdvice:
     """Return a panel with its figures on held-out queries."""
-    full = model_means(shares, row_means(shares.share))
-    board = model_means(shares, row_means(shares.share[:, list(panel)]))
-    rest = [j for j in range(len(shares.reviewers)) if j not in panel]
-    others = model_means(shares, row_means(shares.share[:, rest])) if rest else full
-    gap = np.abs(board - full)
+    cells, own = judged.cells, judged.by(panel)
+    change = compare_results(cells, judged.full, own)
+    gap = np.abs(change.change)
     gap = gap[np.isfinite(gap)]
+    rest = [j for j in range(len(judged.judges)) if j not in panel]
+    left_out = compare_results(cells, judged.by(rest), own) if rest else None
     return PanelAdvice(
-        tuple(shares.reviewers[j] for j in panel),
+        tuple(judged.judges[j] for j in panel),
         _known_cost(panel, prices),
         float(np.sqrt((gap**2).mean())) if len(gap) else math.inf,
+        _fresh_bound(change.change, change.influences),
         float(gap.max(initial=0.0)),
-        _tau(board, full),
-        _tau(board, others) if rest else None,
+        _tau(change.after, change.before),
+        None if left_out is None else _tau(left_out.after, left_out.before),
     )
+
+
+def _fresh_bound(change: Floats, influences: Floats) -> float:
+    """Return what the root mean square of the changes is below on most fresh sets of queries.
+
+    Fresh queries change it by as much as the influences of these queries with random signs.
+    """
+    known = np.isfinite(change)
+    if not known.any():
+        return math.inf
+    signs = 2.0 * random_bits(generator("fresh queries"), N_FRESH, len(influences)) - 1.0
+    drawn = change[known] + signs @ influences[:, known]
+    return float(np.quantile(np.sqrt((drawn**2).mean(axis=1)), CHANCE))
 
 
 def _tau(a: Floats, b: Floats) -> float | None:
@@ -221,21 +295,22 @@ def _tau(a: Floats, b: Floats) -> float | None:
     return kendall_tau(a[known], b[known]) if known.sum() > 1 else None
 
 
-def _worths(shares: JudgeShares, prices: Sequence[float | None]) -> tuple[JudgeWorth, ...]:
-    full = model_means(shares, row_means(shares.share))
+def _worths(judged: JudgedCells, prices: Sequence[float | None]) -> tuple[JudgeWorth, ...]:
+    cells, everyone = judged.cells, range(len(judged.judges))
     worths = []
-    for j, name in enumerate(shares.reviewers):
-        others = model_means(shares, row_means(np.delete(shares.share, j, axis=1)))
-        own = model_means(shares, shares.share[:, j])
-        gap = (others - full)[np.isfinite(others - full)]
-        there = np.isfinite(shares.share[:, j])
+    for j, name in enumerate(judged.judges):
+        others = judged.by([other for other in everyone if other != j])
+        gap = compare_results(cells, judged.full, others).change
+        gap = gap[np.isfinite(gap)]
+        alone = compare_results(cells, others, judged.result[:, j])
+        there = np.isfinite(judged.result[:, j])
         worths.append(
             JudgeWorth(
                 name,
-                len(np.unique(shares.unit[there])),
+                len(np.unique(cells.cluster[cells.place[there]])),
                 prices[j],
                 float(np.sqrt((gap**2).mean())) if len(gap) else 0.0,
-                _tau(own, others),
+                _tau(alone.after, alone.before),
             )
         )
     return tuple(sorted(worths, key=lambda one: (-one.moves, one.judge)))
@@ -245,8 +320,8 @@ def _worths(shares: JudgeShares, prices: Sequence[float | None]) -> tuple[JudgeW
 
 
 def _cascade(
-    chosen_on: JudgeShares,
-    tested_on: JudgeShares,
+    chosen_on: JudgedCells,
+    tested_on: JudgedCells,
     panels: Sequence[tuple[int, ...]],
     prices: Sequence[float | None],
 ) -> CascadeAdvice | None:
@@ -277,7 +352,7 @@ def _cascade(
     if cheap is not None and full is not None:
         average = cheap + float(unsure.mean()) * (full - cheap)
     return CascadeAdvice(
-        tuple(tested_on.reviewers[j] for j in panel),
+        tuple(tested_on.judges[j] for j in panel),
         threshold,
         float(unsure.mean()),
         float((same | unsure).mean()),
@@ -285,18 +360,29 @@ def _cascade(
     )
 
 
-def _leads(shares: JudgeShares, panel: Sequence[int]) -> tuple[Floats, Bools]:
-    """Return, by query, the lead of a panel's winner, and whether the full panel agrees."""
-    cheap, full = row_means(shares.share[:, list(panel)]), row_means(shares.share)
-    starts = np.flatnonzero(np.append(True, np.diff(shares.unit) != 0))
-    cheap = np.where(np.isfinite(cheap), cheap, -1.0)
-    full = np.where(np.isfinite(full), full, -1.0)
-    top = np.maximum.reduceat(cheap, starts)
-    span = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(cheap))))
-    is_top = cheap == top[span]
-    n_top = np.add.reduceat(is_top.astype(np.int64), starts)
-    second = np.maximum.reduceat(np.where(is_top, -1.0, cheap), starts)
-    lead = np.where((n_top > 1) | (top < 0), 0.0, top - np.maximum(second, 0.0))
-    best = np.maximum.reduceat(full, starts)
-    agrees = np.logical_or.reduceat(is_top & (full == best[span]), starts)
-    return lead, agrees
+def _leads(judged: JudgedCells, panel: Sequence[int]) -> tuple[Floats, Bools]:
+    """Return, by question, the lead of a panel's winner, and whether the full panel agrees."""
+    cells = judged.cells
+    places, place = np.unique(cells.place, return_inverse=True)
+    cheap, full = (
+        _shares_by_place(cells, place, len(places), result)
+        for result in (judged.by(panel), judged.full)
+    )
+    ranked = np.sort(np.where(np.isfinite(cheap), cheap, -1.0), axis=1)
+    top, second = ranked[:, -1], ranked[:, -2]
+    lead = np.where((top < 0.0) | (top - second < SAME), 0.0, top - np.maximum(second, 0.0))
+    is_top = cheap >= top[:, None] - SAME
+    best = np.nanmax(np.where(np.isfinite(full), full, -1.0), axis=1)
+    return lead, (is_top & (full >= best[:, None] - SAME)).any(axis=1)
+
+
+def _shares_by_place(cells: PairCells, place: Ints, n: int, result: Floats) -> Floats:
+    """Return the share of rivals that each model beat in each place; NaN if it has no cell."""
+    known, n_models = np.isfinite(result), len(cells.models)
+    at = np.concatenate(
+        [place[known] * n_models + side[known] for side in (cells.one, cells.other)]
+    )
+    points = np.concatenate([result[known], 1.0 - result[known]])
+    total, count = (np.bincount(at, one, n * n_models) for one in (points, None))
+    share = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return share.reshape(n, n_models)

@@ -8,13 +8,13 @@ the winner has rank 1 and the loser 2; in a tie both have 1. Paired columns, suc
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from peerage.boards.pair_sums import LOST, TIED, WON, PairVotes
+from peerage.boards.pair_sums import LOST, NOT_COUNTED, TIED, WON, PairVotes, group_votes
 from peerage.engines import (
     MILLISECONDS,
     NUMBER_DIGITS,
@@ -72,6 +72,12 @@ class Comparisons:
     reviewers: tuple[str, ...] = (JUDGE,)
     flags: tuple[str, ...] = ()  # as in `ReviewTable`
     encoded: EncodedVotes | None = None  # all rows, if they are in memory
+
+    @property
+    def n_without_query(self) -> int:
+        """The number of comparisons that do not name their query: each is its own cluster."""
+        n_named = self.counts["n_query_id"].sum() if "n_query_id" in self.counts else 0
+        return int(self.counts["n"].sum() - n_named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +401,8 @@ def pair_votes_of(
         return None
     codes, words = codes_in(votes.table, "winner")
     outcome = np.array([OUTCOMES.get(word, TIED) for word in words.tolist()], dtype=np.int64)[codes]
-    counts = ~votes.by_itself if own_votes == "out" else np.ones_like(votes.by_itself)
+    if own_votes == "out" and votes.by_itself.any():
+        outcome[votes.by_itself] = NOT_COUNTED
     keep: Bools | None = None
     if category is not None:
         labelled, labels = codes_in(votes.table, "category")
@@ -404,19 +411,11 @@ def pair_votes_of(
         keep = _both(keep, ~(floats_in(votes.table, "at") > end))
     inside = keep if start is None else _both(keep, ~(floats_in(votes.table, "at") < start))
     units, cluster = _clusters(votes, keep)
-    all_votes = PairVotes(
-        tuple(votes.models), units, cluster, votes.first, votes.second, outcome, counts
-    )
-    if inside is None:
-        return all_votes
-    return replace(
-        all_votes,
-        cluster=cluster[inside if keep is None else inside[keep]],
-        first=votes.first[inside],
-        second=votes.second[inside],
-        outcome=outcome[inside],
-        counts=counts[inside],
-    )
+    sides = votes.first, votes.second
+    if inside is not None:
+        cluster = cluster[inside if keep is None else inside[keep]]
+        sides, outcome = (votes.first[inside], votes.second[inside]), outcome[inside]
+    return group_votes(tuple(votes.models), units, cluster, sides, outcome)
 
 
 def _both(some: Bools | None, others: Bools) -> Bools:

@@ -53,6 +53,7 @@ AT_LEAST = {name: c.at_least for name, c in REVIEWS.items() if c.at_least is not
 # The place of a lone session is a large number, drawn from its id.
 AT_MOST = {"place": 2.0**63, "probability": 1.0, "confidence": 1.0, "text_hash": 2.0**53}
 N_SHOWN = 10
+JUDGED = "peerage_judged"  # a column that reading adds: whether the row counts
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
 
 
@@ -67,7 +68,7 @@ class ReviewTable:
     n_rows: int
     n_scores: int
     n_ranks: int
-    not_finite: int  # judgements that are NaN or infinite: they count as missing
+    not_finite: int  # judgements that are infinite: they count as missing, as empty cells do
     latest: float | None
     rounds: bool = False  # whether anyone was asked more than once in a session
     comparisons: Comparisons | None = None  # if the table compares models two by two
@@ -77,6 +78,7 @@ class ReviewTable:
     is_settled: bool = False  # whether all blocks have the same codes of names and clusters
     changes: tuple[Change, ...] = ()  # functions that workers apply to the rows of each block
     names: tuple[str, ...] = ()  # of reviewers and candidates, once settled
+    unjudged: tuple[str, ...] = ()  # candidates that have only rows without a judgement
 
     @property
     def frame(self) -> Frame:
@@ -157,14 +159,47 @@ def read_reviews(engine: Engine, source: Source) -> ReviewTable:
         if schema[name] == nw.String:
             _refuse_non_numbers(engine, opened, name)
     frame, names = cast_columns(engine, opened, kinds), [name for name in kinds if name in TRIMMED]
-    table = replace(_check_table(engine, frame, tuple(kinds), numbers, names), source=source)
-    if not table.padded:
+    table, flags = _check_table(engine, frame, tuple(kinds), numbers, names), list[str]()
+    if table.padded:
+        sides = ("reviewer", "candidate")
+        spelt = [name for side in sides for name in counts_of(engine, frame, side)]
+        flags = merged_flags(name for name in spelt if name is not None)
+        frame = trimmed_names(frame, table.padded)
+        table = _check_table(engine, frame, tuple(kinds), numbers, [])
+    if max(table.n_scores, table.n_ranks) < table.n_rows:
+        table = _without_abstentions(engine, frame, table, tuple(kinds), numbers)
+    return replace(table, source=source, flags=(*table.flags, *flags))
+
+
+def _without_abstentions(
+    engine: Engine, frame: Frame, table: ReviewTable, columns: tuple[str, ...], numbers: list[str]
+) -> ReviewTable:
+    """Return the table without the rows that judge nothing, as if the file did not have them.
+
+    On a ballot with ranks, or one that Peerage dealt, an answer without a judgement was shown and
+    lies below the ranked ones, so its row stays.
+    """
+    is_judged: Any = nw.lit(False)
+    for name in numbers:
+        if _is_judgement(name):
+            is_judged = is_judged | nw.col(name).is_finite().fill_null(False)
+    for name in ("deal", "place"):
+        if name in columns:
+            is_judged = is_judged | ~nw.col(name).is_null()
+    marked = frame.with_columns(is_judged.alias(JUDGED))
+    n_judged = engine.arrays(marked.select(nw.col(JUDGED).cast(nw.Int64).sum()))[JUDGED]
+    if int(np.nansum(n_judged)) == table.n_rows:
         return table
-    spelt = [name for side in ("reviewer", "candidate") for name in counts_of(engine, frame, side)]
-    flags = merged_flags(name for name in spelt if name is not None)
-    frame = trimmed_names(frame, table.padded)
-    trimmed = _check_table(engine, frame, tuple(kinds), numbers, [])
-    return replace(trimmed, source=source, flags=(*trimmed.flags, *flags))
+    if table.n_ranks:
+        ballot = ["session_id", "reviewer", *(["round"] if "round" in columns else [])]
+        n_ranked = nw.col("rank").is_finite().fill_null(False).cast(nw.Int64).sum().over(*ballot)
+        marked = marked.with_columns((nw.col(JUDGED) | (n_ranked > 0)).alias(JUDGED))
+    judged = marked.filter(nw.col(JUDGED)).drop(JUDGED)
+    candidates = counts_of(engine, frame, "candidate").keys()
+    there = counts_of(engine, judged, "candidate").keys()
+    left = _check_table(engine, judged, columns, numbers, [])
+    unjudged = tuple(sorted(name for name in candidates - there if name is not None))
+    return replace(left, not_finite=table.not_finite, unjudged=unjudged)
 
 
 def kinds_in(names: Collection[str]) -> dict[str, Kind]:
@@ -189,7 +224,16 @@ def join_tables(tables: Sequence[ReviewTable], rows: Rows) -> ReviewTable:
         rows=rows,
         is_settled=True,
         names=rows.names,
+        unjudged=_unjudged_in(tables, rows),
     )
+
+
+def _unjudged_in(tables: Sequence[ReviewTable], rows: Rows) -> tuple[str, ...]:
+    """Return the candidates that have only rows without a judgement, in all tables together."""
+    names = {name for table in tables for name in table.unjudged}
+    if not names:
+        return ()
+    return tuple(sorted(names - {rows.names[code] for code in np.unique(rows.candidate).tolist()}))
 
 
 def with_usual_names(opened: Frame) -> Frame:
@@ -287,9 +331,10 @@ def _check_table(
         if name in AT_LEAST:
             counts[f"low_{name}"] = (column < AT_LEAST[name]).cast(nw.Int64).sum()
         is_read = ~column.is_nan()
-        if _is_judgement(name):  # a value that is not finite counts as missing
+        if _is_judgement(name):  # NaN is an empty cell, and an infinite value counts as one
             is_read = column.is_finite()
             counts[f"finite_{name}"] = is_read.cast(nw.Int64).sum()
+            counts[f"infinite_{name}"] = (column.abs() == math.inf).cast(nw.Int64).sum()
         is_far = column.abs() > AT_MOST.get(name, MAX_NUMBER)
         counts[f"far_{name}"] = (is_far & is_read).cast(nw.Int64).sum()
     counts |= ends_of(columns)
@@ -319,7 +364,7 @@ def _check_table(
         int(n_of["n"]),
         int(n_of.get("finite_score", 0)),
         int(n_of.get("finite_rank", 0)),
-        int(sum(n_of[name] - n_of[f"finite_{name}"] for name in usable)),
+        int(sum(n_of[f"infinite_{name}"] for name in usable)),
         latest_of(table),
         n_of.get("first") != n_of.get("last"),
         padded=padded,

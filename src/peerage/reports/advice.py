@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from peerage.boards.common_cells import pair_cells
 from peerage.boards.panel_choice import Advice, choose_panel
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import PeerageError, UsageError, shown
 from peerage.events import Reviewed, read_events
 from peerage.findings import Finding
 from peerage.reports.options import AdviseOptions
-from peerage.reports.people_reviews import find_marked, shares_since
+from peerage.reports.people_reviews import find_marked, in_one_block
 from peerage.reports.recounts import known_names, leave_out, names_in, select_reviews
 from peerage.reviews.columns import MARK, span_s
 from peerage.reviews.rows import Rows
@@ -42,9 +43,10 @@ def advise_on_panel(
         chosen = leave_out(chosen, people)
     span = span_s(options.since)
     earliest = None if span is None or table.latest is None else table.latest - span
-    shares = shares_since(chosen, earliest, "out")
-    given = parse_prices(options.price, shares.reviewers)
-    return choose_panel(shares, {**prices, **given}, options.within)
+    rows = in_one_block(chosen)
+    cells = pair_cells(rows.only(rows.since(earliest)))
+    given = parse_prices(options.price, sorted(names_in(chosen, "reviewer")))
+    return choose_panel(cells, {**prices, **given}, options.within)
 
 
 def _of_category(rows: Rows, category: str) -> Rows:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from peerage.boards.common_cells import compare_results, pair_cells
 from peerage.boards.fragility import (
+    SAME,
     Flip,
     QuerySums,
     fragility_of,
     influence_flip,
-    missed_judge,
 )
 from peerage.boards.model_sums import BASE, ModelSums, sum_votes
 from peerage.boards.models import (
@@ -29,6 +30,7 @@ from peerage.reviews.cells import Bools, Floats
 from peerage.reviews.rows import Rows
 from peerage.stats.strengths import strengths
 
+DECIMALS = 12
 MAX_CELLS = 60_000_000  # queries by models
 
 FlipOf = Callable[[str, str, int | None], Flip | None]
@@ -47,10 +49,10 @@ def board_fragility(
     are fitted, so queries are removed in the order of their influence; ratings are fitted again
     without them.
     """
-    tables = [*BASE, "absences"]
+    rows, tables = by_query(reviews), [*BASE]
     tables += ["pairs"] if reviews.options.rule == "bradley_terry" else []
     tables += ["rivals", "meetings"] if is_common else []
-    totals = sum_votes(by_query(reviews), tables, reviews.options.own_votes, weights).part(None)
+    totals = sum_votes(rows, tables, reviews.options.own_votes, weights).part(None)
     n_models, n_queries = len(totals.models), totals.n_clusters
     if n_models * n_queries > MAX_CELLS:
         raise UsageError(
@@ -63,7 +65,7 @@ def board_fragility(
         if rank is not None
     ]
     units, flip = _flips(totals, reviews.options.rule, is_common)
-    return fragility_of(order, units, flip, _missed_judge(totals))
+    return fragility_of(order, units, flip, _missed_judge(rows))
 
 
 def by_query(reviews: BoardReviews) -> Rows:
@@ -126,18 +128,31 @@ def _rating_flips(totals: ModelSums, place: Mapping[str, int]) -> tuple[Sequence
     return [units[code] for code in codes.tolist()], flip
 
 
-def _missed_judge(totals: ModelSums) -> dict[str, Any] | None:
-    """Return the judge whose absence changes a model's share most."""
-    reviewer, model, sums = totals.by_reviewer("absences")
-    codes, place = np.unique(reviewer, return_inverse=True)
-    moved, lost = np.zeros((2, len(codes), len(totals.models)))
-    moved[place, model], lost[place, model] = sums["share"], sums["voted"]
-    share, voted = totals.by_model["share"], totals.by_model["voted"]
-    rest = voted - lost
-    with np.errstate(divide="ignore", invalid="ignore"):
-        without = np.where(rest > 0.0, (share + moved) / rest, np.nan)
-        shares = np.where(voted > 0.0, share / voted, np.nan)
-    if not np.isfinite(shares).any():
-        return None
-    names = [totals.names[code] for code in codes.tolist()]
-    return missed_judge(names, totals.models, shares, without)
+def _missed_judge(rows: Rows) -> dict[str, Any] | None:
+    """Return the judge whose absence changes a model's share most; None with one judge.
+
+    All judges and all others are compared on the pairs of answers that both judged.
+    """
+    if rows.part is not None:
+        rows = rows.only(rows.part[rows.session] >= 0)
+    cells = pair_cells(rows)
+    everyone, largest = cells.results(), None
+    judges = np.unique(cells.judge).tolist()
+    for judge in judges if len(judges) > 1 else ():
+        without = cells.results(np.arange(len(cells.judges)) != judge)
+        change = compare_results(cells, everyone, without)
+        known = np.flatnonzero(np.isfinite(change.change))
+        if len(known) == 0:
+            continue
+        model = int(known[np.abs(change.change[known]).argmax()])
+        moved = round(float(change.change[model]), DECIMALS) + 0.0
+        if largest is None or abs(moved) > abs(largest["moved"]):
+            first, now = (int(known[one[known].argmax()]) for one in (change.before, change.after))
+            led = change.after[now] > change.after[first] + SAME
+            largest = {
+                "reviewer": cells.judges[judge],
+                "model": change.models[model],
+                "moved": moved,
+                "first_without": change.models[now if led else first],
+            }
+    return largest

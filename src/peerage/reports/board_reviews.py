@@ -12,10 +12,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from peerage.boards.model_sums import ModelSums, sum_votes
-from peerage.boards.models import WinCounts
 from peerage.boards.pair_sums import TABLES, PairVotes, sum_pair_votes
 from peerage.engines import Engine, Source
-from peerage.engines.comparison_tables import count_after, count_comparisons, pair_votes_of
+from peerage.engines.comparison_tables import count_after, pair_votes_of
 from peerage.engines.review_tables import ReviewTable, trimmed_names
 from peerage.errors import InputError, few
 from peerage.reports.options import ModelBoardOptions
@@ -32,8 +31,7 @@ from peerage.types import Rubric
 
 COUNTED = ("borda", "mean_rank", "bradley_terry")  # rules that need only counts of votes
 # Options of a board that is made from counts of comparisons.
-OF_COMPARISONS = frozenset({"rule", "own_votes", "since", "as_of", "category"})
-POINTS_BY_WINNER = {"model_a": 1.0, "model_b": 0.0}  # of model_a; any other winner is a tie
+OF_COMPARISONS = frozenset({"rule", "own_votes", "since", "as_of", "category", "matrix"})
 WEEK_S = 604_800.0
 MAX_TEXTS = 200_000  # rows of a table without keys of texts, whose texts are read
 
@@ -156,7 +154,7 @@ class BoardReviews:
         if comparisons is None or self.item_weights is not None:
             return None
         is_counted = options.rule in COUNTED and options.own_votes != "place_kept"
-        if not is_counted or options.changed - {*OF_COMPARISONS, "matrix"}:
+        if not is_counted or options.changed - OF_COMPARISONS:
             return None
         window = (self.earliest, self.end if "at" in self.table.columns else None)
         return pair_votes_of(comparisons, options.own_votes, window, options.category)
@@ -204,29 +202,6 @@ class BoardReviews:
         if self.earliest is not None:
             return self.earliest
         return min((one for one in self.counted.map(_first_time) if one is not None), default=None)
-
-    def win_counts(self) -> WinCounts | None:
-        """Return how often each pair of models met, if the board needs nothing else."""
-        options, comparisons = self.options, self.table.comparisons
-        if comparisons is None or self.item_weights is not None:
-            return None
-        if options.rule != "bradley_terry" or options.changed - OF_COMPARISONS:
-            return None
-        counts = comparisons.counts
-        if (self.earliest, options.as_of, options.category) != (None, None, None):
-            frame = comparisons.frame
-            if self.earliest is not None:
-                frame = frame.filter((nw.col("at") >= self.earliest) | nw.col("at").is_null())
-            if self.end is not None and "at" in self.table.columns:
-                frame = frame.filter((nw.col("at") <= self.end) | nw.col("at").is_null())
-            if options.category is not None:
-                frame = frame.filter(nw.col("category") == options.category)
-            counts = count_comparisons(self.table.engine, frame)
-        if counts["by_itself"].any():
-            return None
-        points = [POINTS_BY_WINNER.get(one, 0.5) for one in counts["winner"].tolist()]
-        a, b, n = (counts[name].tolist() for name in ("model_a", "model_b", "n"))
-        return WinCounts.of(a, b, points, n)
 
 
 def needed_columns(columns: Collection[str], options: ModelBoardOptions) -> set[str]:

@@ -13,6 +13,7 @@ from peerage.boards import Board, all_left_out
 from peerage.boards.model_sums import BASE, ModelSums
 from peerage.boards.models import (
     COLUMNS,
+    MIN_COVERED,
     MIN_REVIEWERS,
     board_columns,
     head_to_head,
@@ -21,7 +22,6 @@ from peerage.boards.models import (
     n_voters,
     plain,
     rivals_covered,
-    win_counts_columns,
 )
 from peerage.boards.reputation import peer_weights
 from peerage.errors import UsageError, few, how_many
@@ -48,13 +48,13 @@ from peerage.reviews.flags import (
     seal_flags,
     sealed_reviewers,
 )
-from peerage.reviews.rows import N_CLUSTERS, Rows
+from peerage.reviews.rows import Rows
 from peerage.reviews.same_texts import copied_texts, same_texts
 
 NO_REVIEWS: Mapping[str, list[Any]] = {
     name: [] for name in ("session_id", "reviewer", "candidate", "rank", "category", "at", "words")
 }
-MIN_COVERED = 0.9  # if two models' rivals overlap less, shares are put on common rivals
+COUNTS = ("total_votes", "total_wins", "appearances")
 POINT = ("model", "share", "share_low", "share_high", "appearances")
 MAX_WEEKS = 520
 MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05
@@ -62,23 +62,12 @@ N_NAMED = 5  # candidates that a flag names at most
 
 
 def build_model_board(reviews: BoardReviews) -> Board:
-    """Return the board of a reviews table; an empty table gives an empty board.
-
-    For Bradley–Terry, many comparisons are only counted. If there are so few that each is its own
-    cluster, the sums are used, because their rank ranges are exact.
-    """
+    """Return the board of a reviews table; an empty table gives an empty board."""
     not_finite = reviews.table.not_finite
     flags = [f"scores_not_finite:{not_finite}"] if not_finite else []
-    counts = reviews.win_counts()
-    if counts is not None and counts.n > N_CLUSTERS:
-        late = reviews.n_late()
-        flags = [f"reviews_in_the_future:{late}"] if late else []
-        flags += [*reviews.table.flags, *alike_flags(counts.models)]
-        flags += reserved_flags(counts.models)
-        notes = {"sessions": counts.n, **reviews.counts(2 * counts.n)}
-        return _board(reviews, win_counts_columns(counts), notes, flags)
     if reviews.table.n_rows == 0:
-        return _board(reviews, {name: [] for name in COLUMNS}, reviews.counts(0), flags)
+        columns = _with_unjudged(reviews, {name: [] for name in COLUMNS})
+        return _board(reviews, columns, reviews.counts(0), flags)
     return _board_of_sums(reviews, flags)
 
 
@@ -129,12 +118,28 @@ def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
     of_models, of_reviewers = _flag_models(reviews, columns, whole)
     notes |= of_reviewers
     of_models += _flag_texts(reviews, columns)
+    columns = _with_unjudged(reviews, columns)
     counted = [*_flag_sessions(reviews, whole), *of_models]
     if (n_apart := max(map(n_groups, parts), default=1)) > 1:
         counted.append(f"models_that_never_met:{n_apart}")
     flags += [*reviews.table.flags, *alike_flags(reviews.names(sums))]
     flags += reserved_flags(columns["model"])
     return _board(reviews, columns, notes, counted + flags, covered)
+
+
+def _with_unjudged(reviews: BoardReviews, columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the columns with models that have no judgement listed last, without votes.
+
+    A board of a selection does not list them: they may not belong to it.
+    """
+    options = reviews.options
+    names = [] if options.selects else list(reviews.table.unjudged)
+    if not names or options.by_category or options.category is not None:
+        return columns
+    known: dict[str, list[Any]] = {"model": names, "provisional": [False] * len(names)}
+    known |= dict.fromkeys(COUNTS, [0] * len(names))
+    nothing = [None] * len(names)
+    return {name: [*values, *known.get(name, nothing)] for name, values in columns.items()}
 
 
 def _refuse_few_reviewers(options: ModelBoardOptions, whole: ModelSums) -> None:
@@ -280,6 +285,8 @@ def _board(
     covered: float | None = None,
 ) -> Board:
     options = reviews.options
+    compared = reviews.table.comparisons
+    n_alone = 0 if compared is None else compared.n_without_query
     ranked_by = next(name for name in ("value", "share_common", "share") if name in columns)
     parameters = {
         "since": options.since,
@@ -292,6 +299,7 @@ def _board(
         "item_weights": reviews.item_weights is not None,
         "ranked_by": ranked_by,
         "coverage": None if covered is None else plain(covered),
+        **({"comparisons_without_query": n_alone} if n_alone else {}),
         **({"without_truncated": True} if options.without_truncated else {}),
         **({} if options.people is None else {"people": list(options.people)}),
         **options.chosen,

@@ -514,7 +514,8 @@ class AdviseOptions(ReviewSelection):
         default=0.02,
         gt=0,
         lt=1,
-        description="Largest mean distance between a panel's shares and the full panel's.",
+        description="Largest distance between a panel's shares and the full panel's: the root mean "
+        "square over the models, which fresh queries keep with a chance of 80%.",
     )
     price: Names = Field(
         default=(),

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from peerage.boards import Board
+from peerage.boards import Board, share_columns
 from peerage.boards.models import rare_ends
 from peerage.errors import UsageError, meant, shown
 from peerage.stats.clusters import ratio_interval
@@ -28,8 +28,7 @@ TOKEN = re.compile(
     re.VERBOSE,
 )
 FUNCTIONS = ("share", "score", "rank", "correct")
-COLUMNS = {  # of a board of models: the value, its low and its high
-    "share": ("share", "share_low", "share_high"),
+COLUMNS = {  # of a board of models, besides shares: the value, its low and its high
     "score": ("mean_score", "mean_score_low", "mean_score_high"),
     "rank": ("rank", "rank_low", "rank_high"),
 }
@@ -277,5 +276,7 @@ def estimate_on_board(board: Board, requirement: Requirement) -> MeasuredValue:
             hint=meant(requirement.model, rows),
         )
     row = rows[requirement.model]
-    value, low, high = (row.get(name) for name in COLUMNS[requirement.measure])
+    is_share = requirement.measure == "share"
+    columns = share_columns(board) if is_share else COLUMNS[requirement.measure]
+    value, low, high = (row.get(name) for name in columns)
     return MeasuredValue(value, low, high)

@@ -1,10 +1,12 @@
 """Two sets of reviews compared: models that moved, with intervals, and the reviews that moved them.
 
 Two sessions, one of each set, match if they have the same id, or if each is the only unmatched
-session of its query. The first board becomes the second in three steps: sessions that the second
-set lacks are removed, changed sessions are replaced, and new sessions are added. A model's share is
-a mean over sessions, so each step changes it by a sum of contributions, one per review. All
-contributions together are the difference of the two shares.
+session of its query. A model moved if its share changed on the pairs of answers that both sets
+judged. Reviews contribute to another difference: the first set becomes the second in three
+steps, in which sessions that the second set lacks are removed, changed sessions are replaced, and
+new sessions are added. A model's plain share is a mean over sessions, so each step changes it by a
+sum of contributions, one per review. All contributions together are the difference of the two plain
+shares.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -21,7 +23,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from peerage.arguments import check_arguments
-from peerage.boards import Board
+from peerage.boards import Board, ranked_shares
+from peerage.boards.common_cells import PanelChange, compare_sets, pair_cells
 from peerage.engines import Source
 from peerage.engines.review_tables import ReviewTable, read_reviews
 from peerage.errors import UsageError, few
@@ -35,7 +38,7 @@ from peerage.reports.stored_reviews import keep_reviews
 from peerage.reviews.cells import Bools, Floats, Ints, group
 from peerage.reviews.rows import Rows
 from peerage.reviews.votes import votes
-from peerage.stats.clusters import quotient, ratio_interval
+from peerage.stats.clusters import quotient
 
 Kind = Literal["added", "removed", "changed"]
 KINDS: tuple[Kind, ...] = ("removed", "changed", "added")  # in the order of the steps
@@ -61,10 +64,12 @@ class ReviewPart:
 
 @dataclass(frozen=True, slots=True)
 class ModelChange:
-    """A model on two boards: shares of rivals beaten, ranks, and the difference with its interval.
+    """A model on two boards: its shares and ranks there, and the change of its share.
 
-    `paired` is true if some of its sessions are in both sets; then the difference is the sum of
-    what removed, changed and added reviews each contribute.
+    The change, with its interval, is that on the pairs of answers that both sets judged (if no
+    query is in both, on the pairs of models), so it need not be the difference of the two shares.
+    `paired` is true if some of its sessions are in both sets; then `plain_difference`, that of the
+    means over sessions, is the sum of what removed, changed and added reviews each contribute.
     """
 
     model: str
@@ -75,8 +80,9 @@ class ModelChange:
     difference: float | None
     low: float | None
     high: float | None
-    n: int  # queries that the interval is made over
+    n: int  # queries that the change is measured on
     paired: bool
+    plain_difference: float | None
     parts: Mapping[str, float]  # contributions by kind; empty if not paired
     reviews: tuple[ReviewPart, ...]  # the largest contributions first
 
@@ -91,7 +97,8 @@ class PlaceExchange:
     """Two models that changed places: the gap between their shares, and the reviews behind it.
 
     `n_sessions` is the smallest number of sessions whose contributions make up the whole new lead;
-    None if there are none, or if one of the models has no session in both sets.
+    None if there are none, if one of the models has no session in both sets, or if a board ranks by
+    shares on common rivals.
     """
 
     up: str
@@ -211,8 +218,9 @@ def compare_reviews(
         )
     joined = _JoinedVotes(a, b)
     names = sorted({*a.row_by_model, *b.row_by_model})
+    moves = compare_sets(*(pair_cells(side.rows, by_query=True) for side in (a, b)))
     changes = sorted(
-        (_change(joined, name) for name in names),
+        (_change(joined, moves, name) for name in names),
         key=lambda one: (-abs(one.difference or 0.0), one.model),
     )
     crossed = _crossings(joined)
@@ -254,6 +262,11 @@ class _Side:
     def is_common(self) -> bool:
         """Whether the board ranks by shares against common rivals."""
         return "share_common" in self.board.columns
+
+    @cached_property
+    def shares(self) -> Mapping[str, tuple[float | None, ...]]:
+        """The share by which the board ranks each model, with its interval."""
+        return ranked_shares(self.board)
 
     def summary(self) -> SideSummary:
         reviewers = np.unique(self.rows.reviewer)
@@ -432,18 +445,11 @@ def mean_parts(code: Ints, n: int, values: Floats) -> Floats:
 # -- from votes to results -------------------------------------------------------------------------
 
 
-def _change(joined: _JoinedVotes, name: str) -> ModelChange:
+def _change(joined: _JoinedVotes, moves: PanelChange, name: str) -> ModelChange:
     """Return how a model's share and rank differ, with an interval over queries."""
     (row_a, row_b) = (side.row_by_model.get(name) for side in joined.sides)
-    code = joined.names.index(name)
-    shares = joined.mean[:, code]
-    difference = low = high = None
-    clusters = _influence_by_query(joined, code)
-    if not np.isnan(shares).any():
-        difference = round(float(shares[1] - shares[0]), DECIMALS)
-        n = len(clusters)
-        estimate = ratio_interval(difference + n * clusters, np.ones(n))
-        low, high = (_round(end) for end in estimate[1:3]) if estimate else (None, None)
+    code, at = joined.names.index(name), moves.models.index(name)
+    plain = joined.mean[:, code]
     is_paired = bool(joined.is_paired[code])
     mine = np.flatnonzero(joined.model[joined.answer] == code)
     reviews = _review_parts(joined, mine, joined.part[mine])
@@ -451,37 +457,26 @@ def _change(joined: _JoinedVotes, name: str) -> ModelChange:
         kind: round(sum(one.part for one in reviews if one.kind == kind), DECIMALS)
         for kind in KINDS
     }
-    share_a, share_b = (None if np.isnan(one) else _round(float(one)) for one in shares)
+    share_a, share_b = (side.shares.get(name, (None,))[0] for side in joined.sides)
     return ModelChange(
         name,
         share_a,
         share_b,
         row_a["rank"] if row_a else None,
         row_b["rank"] if row_b else None,
-        difference,
-        low,
-        high,
-        len(clusters),
+        _round(moves.change[at]),
+        _round(moves.low[at]),
+        _round(moves.high[at]),
+        int(moves.n_queries[at]),
         is_paired,
-        parts if is_paired and difference is not None else {},
+        _round(plain[1] - plain[0]),
+        parts if is_paired and not np.isnan(plain).any() else {},
         tuple(reviews[:N_REVIEWS]),
     )
 
 
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, DECIMALS)
-
-
-def _influence_by_query(joined: _JoinedVotes, code: int) -> Floats:
-    """Return each query's contribution to the difference of a model's shares."""
-    mine = np.flatnonzero(joined.model == code)
-    value, mean = joined.value[:, mine], joined.mean[:, [code]]
-    known = ~np.isnan(value)
-    pull = np.where(known, value - mean, 0.0) / np.maximum(known.sum(axis=1, keepdims=True), 1)
-    voted = known.any(axis=0)
-    _, query = np.unique(joined.unit[joined.session[mine[voted]]], return_inverse=True)
-    influence: Floats = np.bincount(query, (pull[1] - pull[0])[voted]).astype(float)
-    return influence
+def _round(value: float) -> float | None:
+    return round(float(value), DECIMALS) + 0.0 if np.isfinite(value) else None
 
 
 def _review_parts(joined: _JoinedVotes, some: Ints, parts: Floats) -> list[ReviewPart]:
@@ -515,8 +510,7 @@ def _crossings(joined: _JoinedVotes) -> list[tuple[str, str]]:
     a, b = (side.row_by_model for side in joined.sides)
     both = sorted(a.keys() & b.keys())
     moved = {
-        name: round(float(np.diff(joined.mean[:, joined.names.index(name)])[0]), DECIMALS)
-        for name in both
+        name: _share_of(joined.sides[1], name) - _share_of(joined.sides[0], name) for name in both
     }
     crossed = [
         (up, down)
@@ -529,11 +523,17 @@ def _crossings(joined: _JoinedVotes) -> list[tuple[str, str]]:
     )
 
 
+def _share_of(side: _Side, name: str) -> float:
+    """Return the share by which a board ranks one of its models."""
+    return float(side.shares[name][0] or 0.0)
+
+
 def _exchange(joined: _JoinedVotes, up: str, down: str) -> PlaceExchange:
     """Return the reviews that brought one model past another, those in its favour first."""
     codes = joined.names.index(up), joined.names.index(down)
-    gaps = (joined.mean[:, codes[0]] - joined.mean[:, codes[1]]).tolist()
-    gap_a, gap_b = (round(gap, DECIMALS) for gap in gaps)
+    gap_a, gap_b = (
+        round(_share_of(side, up) - _share_of(side, down), DECIMALS) for side in joined.sides
+    )
     model = joined.model[joined.answer]
     some = np.flatnonzero((model == codes[0]) | (model == codes[1]))
     parts = np.where(model[some] == codes[0], 1.0, -1.0) * joined.part[some]
@@ -541,7 +541,8 @@ def _exchange(joined: _JoinedVotes, up: str, down: str) -> PlaceExchange:
         _review_parts(joined, some, parts), key=lambda one: (-one.part, one.session, one.reviewer)
     )
     n_sessions = None
-    if joined.is_paired[list(codes)].all():
+    is_common = any(side.is_common for side in joined.sides)
+    if joined.is_paired[list(codes)].all() and not is_common:
         by_session = np.bincount(joined.session[joined.answer[some]], parts)
         lead = np.cumsum(np.sort(by_session)[::-1])
         enough = np.flatnonzero(lead >= gap_b - SAME)

@@ -47,7 +47,7 @@ from peerage.reviews.rows import Rows, join_rows, settle, take_census
 from peerage.shapes import MAX_INTEGER
 from peerage.stores import Contribution, Import, Store
 from peerage.text import text_key, valid_text
-from peerage.types import MAX_NUMBER, Ballot, Counted, Event, Query, Review, Rubric, Session
+from peerage.types import MAX_NUMBER, Ballot, Event, Query, Review, Rubric, Session
 from peerage.view import fold
 
 T = TypeVar("T")
@@ -154,7 +154,7 @@ def _rows(
     answers = {response.model: response for response in session.responses}
     dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
     reading = count(ballot, review, rubric, soft_votes=soft_votes)
-    rank, probability = _ranks(reading), soft_votes_of(reading)
+    rank, probability = tier_ranks(reading.tiers), soft_votes_of(reading)
     for position, slot in enumerate(ballot.slots):
         answer = answers.get(slot.author)
         marks = review.marks.get(slot.label, {})
@@ -199,11 +199,11 @@ def _read_openings(store: Store) -> tuple[dict[str, str], set[str]]:
     return asked_first, grown
 
 
-def _ranks(reading: Counted) -> dict[str, float]:
+def tier_ranks(tiers: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return ranks, 1 for the best; ties share their mean place."""
     ranks: dict[str, float] = {}
     before = 0
-    for tier in reading.tiers:
+    for tier in tiers:
         ranks |= dict.fromkeys(tier, before + (len(tier) + 1) / 2)
         before += len(tier)
     return ranks

@@ -93,15 +93,6 @@ def row_means(share: Floats) -> Floats:
     return quotient(total, n)
 
 
-def model_means(shares: JudgeShares, values: Floats) -> Floats:
-    """Return the mean of a row value over the queries of each model; NaN if there is none."""
-    known = np.isfinite(values)
-    size = len(shares.models)
-    n = np.bincount(shares.model[known], minlength=size)
-    total = np.bincount(shares.model[known], weights=values[known], minlength=size)
-    return quotient(total, n)
-
-
 def gather_proxies(share: Floats, most: int) -> tuple[Floats, Sequence[int]]:
     """Return the busiest reviewers as single columns, and the mean of all others as one.
 

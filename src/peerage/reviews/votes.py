@@ -14,6 +14,7 @@ from peerage.reviews.cells import (
     Groups,
     Ints,
     group,
+    places,
 )
 from peerage.reviews.rows import Rows, ballot_codes
 from peerage.types import OwnVotes
@@ -35,6 +36,7 @@ class Votes:
     doubled: Ints
     judged: Bools
     shown: Floats  # candidates counted as shown, by ballot
+    there: Bools  # rows that their ballot showed: all but abstentions on a ballot of scores only
 
     @property
     def wins(self) -> Bools:
@@ -53,13 +55,14 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     others: Bools = rows.reviewer != rows.candidate
     worth = placing_values(rows, ballots)
     ranked = np.isfinite(worth)
+    there = _rows_shown(rows, ballot, n_ballots, ranked)
     if own_votes == "place_kept":
         n_shown = ballots.first(n_by_session[rows.session]).astype(np.float64)
     else:
-        n_shown = np.bincount(ballot, minlength=n_ballots).astype(np.float64)
+        n_shown = np.bincount(ballot[places(there)], minlength=n_ballots).astype(np.float64)
     if own_votes == "out":
         ranked &= others
-        n_shown -= np.bincount(ballot[np.flatnonzero(~others)], minlength=n_ballots)
+        n_shown -= np.bincount(ballot[np.flatnonzero(there & ~others)], minlength=n_ballots)
     doubled = _doubled_places(ballot, worth, ranked, n_ballots)
     top = (2.0 * (n_shown - 1.0))[ballot]
     can_vote = top > 0.0
@@ -70,7 +73,22 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     if "probability" in rows.numbers:
         share = _soft_share(rows, ballot, n_ballots, share, counts, own_votes)
     judged = can_vote if own_votes == "in" else can_vote & others
-    return Votes(ballot, n_ballots, counts, share, doubled, judged, n_shown)
+    return Votes(ballot, n_ballots, counts, share, doubled, judged, n_shown, there)
+
+
+def _rows_shown(rows: Rows, ballot: Ints, n_ballots: int, ranked: Bools) -> Bools:
+    """Return the rows that count as shown: on a ballot of scores, an empty score is an abstention.
+
+    On a ballot with ranks, an answer without a rank was shown and lies below the ranked ones.
+    """
+    if ranked.all():
+        return ranked.copy()
+    rank = rows.numbers.get("rank")
+    if rank is None:
+        return ranked.copy()
+    has_ranks = np.bincount(ballot, np.isfinite(rank), n_ballots) > 0.0
+    shown: Bools = ranked | has_ranks[ballot]
+    return shown
 
 
 def _soft_share(

@@ -175,15 +175,15 @@ def generator(*parts: object) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
 
 
-def random_signs(rng: np.random.Generator, n_draws: int, n_clusters: int) -> Floats:
-    """Return independent ±1 (draws × clusters), one random bit each.
+def random_bits(rng: np.random.Generator, n_draws: int, n_clusters: int) -> Floats:
+    """Return independent bits, 0 or 1 with equal chances (draws × clusters).
 
-    The bits come from the generator's raw stream, which is the same in all versions of numpy.
+    They come from the generator's raw stream, which is the same in all versions of numpy.
     """
     words = rng.bit_generator.random_raw(-(-n_draws * n_clusters // 64))
     bits = np.asarray(words, dtype="<u8").view(np.uint8)
-    signs = np.unpackbits(bits, count=n_draws * n_clusters).astype(np.float64)
-    return (2.0 * signs - 1.0).reshape(n_draws, n_clusters)
+    some = np.unpackbits(bits, count=n_draws * n_clusters)
+    return some.reshape(n_draws, n_clusters).astype(np.float64)
 
 
 def round_to_grid(rows: Floats) -> Floats:

@@ -25,15 +25,15 @@ def diff_blocks(diff: ReviewDiff, quiet: bool = False) -> Iterator[Block]:
     yield Line(_review_counts(diff))
     yield changed_models_table(diff)
     yield Line(
-        "Shares of rivals beaten, with 95% intervals over queries. The columns gone, changed "
-        "and new show how much of the difference comes from reviews that are gone, changed or "
-        "new; the three add up to the difference.",
+        "Shares of rivals beaten on each board. The change, with a 95% interval for all models "
+        "together, is measured on the pairs of answers that both sets judged, so it need not be "
+        "the difference of the two shares. The columns gone, changed and new show how much reviews "
+        "that are gone, changed or new move the mean over sessions.",
         "dim",
     )
     if diff.is_common:
         yield Line(
-            "Not all models met the same rivals: ranks use shares against common rivals, "
-            "differences use plain shares.",
+            "Not all models met the same rivals: the boards rank by shares on common rivals.",
             "dim",
         )
     if diff.exchanges:
@@ -85,7 +85,7 @@ def changed_models_table(diff: ReviewDiff) -> TextTable:
         TableColumn("model", "name"),
         TableColumn("rank", "word"),
         TableColumn("share", "word", use=1),
-        TableColumn("difference, 95%"),
+        TableColumn("change, 95%"),
         TableColumn("gone", use=4),
         TableColumn("changed", use=3),
         TableColumn("new", use=2),
@@ -96,7 +96,7 @@ def changed_models_table(diff: ReviewDiff) -> TextTable:
         value = (
             signed_figure(one.difference, one.low, one.high)
             if one.difference is not None
-            else NOTHING
+            else "cannot compare"
         )
         parts = [
             f"{one.parts[k]:+.3f}" if one.parts else NOTHING

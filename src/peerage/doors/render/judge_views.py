@@ -13,6 +13,8 @@ from peerage.errors import few, how_many
 from peerage.rejudging import Rejudging
 from peerage.reports.passports import Verification
 
+MAX_NAMED = 5  # judges without a price that are named
+
 
 def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
     """Yield the cheapest panel, each judge's contribution, smaller panels and a cascade."""
@@ -20,21 +22,27 @@ def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
     cheapest = advice.cheapest
     if cheapest is None:
         yield Heading(
-            f"No smaller panel has a board within ±{advice.within:g} of the full panel's."
+            f"No smaller panel has a board within ±{advice.within:g} of the full panel's with a "
+            "chance of 80%."
         )
     else:
         judges = ", ".join(cheapest.judges)
-        yield Heading(f"The cheapest panel for ±{advice.within:g}: {judges}.")
+        yield Heading(f"The cheapest panel for ±{advice.within:g} with a chance of 80%: {judges}.")
     if quiet:
         return
     if cheapest is not None:
         yield Line(
             f"On held-out queries its shares differ by ±{cheapest.rmse:.3f} from those of the full "
-            f"panel{_price(cheapest, advice)}."
+            f"panel, as a root mean square over the models; with a chance of 80% it is below "
+            f"±{cheapest.bound:.3f} on as many fresh queries{_price(cheapest, advice)}."
         )
     if advice.effective_votes is not None:
         votes = advice.effective_votes
-        yield Line(f"{votes['of']} judges count as {votes['value']:.1f} independent ones.")
+        n, value = votes["of"], votes["value"]
+        words = (
+            f"{value:.1f} independent ones" if value < n else f"{n}: their errors look independent"
+        )
+        yield Line(f"{n} judges count as {words}.")
     yield worth_table(advice)
     yield panels_table(advice)
     if (one := advice.cascade) is not None:
@@ -55,8 +63,10 @@ def advice_blocks(advice: Advice, quiet: bool = False) -> Iterator[Block]:
 
 
 def _price(panel: PanelAdvice, advice: Advice) -> str:
+    unpriced = [one.judge for one in advice.judges if one.price_usd is None]
     if panel.price_usd is None or advice.full_price_usd is None:
-        return "; prices are unknown, so the smallest panel is shown"
+        who = "all judges" if len(unpriced) == len(advice.judges) else few(unpriced, MAX_NAMED)
+        return f"; no price is known of {who}, so the smallest panel is shown"
     return f", at ${panel.price_usd:.4g} in place of ${advice.full_price_usd:.4g} a session"
 
 
@@ -95,6 +105,11 @@ def panels_table(advice: Advice) -> TextTable:
             meaning="How far the shares of the models are from those of the full panel, as a root "
             "mean square.",
         ),
+        TableColumn(
+            "80%",
+            use=5,
+            meaning="On as many fresh queries the distance is below this with a chance of 80%.",
+        ),
         TableColumn("largest", use=2, meaning="The same for the model that differs most."),
         TableColumn("τ", use=1, meaning="How alike its order and that of the full panel are."),
         TableColumn(
@@ -108,7 +123,8 @@ def panels_table(advice: Advice) -> TextTable:
     for one in advice.panels[:MAX_ROWS]:
         taus = (NOTHING if tau is None else f"{tau:.2f}" for tau in (one.tau, one.tau_left_out))
         price = NOTHING if one.price_usd is None else f"{one.price_usd:.4g}"
-        table.add(", ".join(one.judges), f"±{one.rmse:.3f}", f"{one.largest:.3f}", *taus, price)
+        figures = f"±{one.rmse:.3f}", f"±{one.bound:.3f}", f"{one.largest:.3f}"
+        table.add(", ".join(one.judges), *figures, *taus, price)
     return table
 
 
@@ -186,10 +202,10 @@ def rejudged_models_table(report: Rejudging) -> TextTable:
         TableColumn("model", "name"),
         TableColumn("share then"),
         TableColumn("share now"),
-        TableColumn("shift"),
+        TableColumn("change"),
         TableColumn("95%", use=1),
         TableColumn("queries", use=2),
-        title="share of rivals beaten",
+        title="share of rivals beaten; change: on the pairs of answers that both panels judged",
     )
     for one in report.models[:MAX_ROWS]:
         table.add(

@@ -83,7 +83,7 @@ MEANINGS = {
     "queries, differing votes, and three reviewers whose votes on the model count (if own votes "
     "are left out, a panel that judges itself needs four)",
     "reviews_in_the_future": "reviews dated in the future; the window ends at the latest one",
-    "scores_not_finite": "scores that are NaN or infinite, treated as missing",
+    "scores_not_finite": "infinite scores, treated as missing",
     "reviewers_without_a_score": "reviewers without a score of their own, who get the panel's "
     "mean weight",
     "opinions_in_the_future": "opinions dated in the future; the window ends at the latest one",
@@ -452,14 +452,20 @@ def board_options(board: Board) -> str:
 
 
 def ranking_line(board: Board) -> str:
-    """Return a sentence if models are ranked by the share on common rivals, or else ""."""
-    if board.parameters.get("ranked_by") != "share_common":
-        return ""
-    return (
-        "Ranked by the share on common rivals: not all models met the same rivals (coverage "
-        f"{100 * board.parameters['coverage']:.0f}%, below 90%), so each share is estimated as "
-        "if all models had met equally often. The plain share is shown next to it."
-    )
+    """Return what a reader must know about a board's values and intervals, or else ""."""
+    options, lines = board.parameters, list[str]()
+    if options.get("ranked_by") == "share_common":
+        lines.append(
+            "Ranked by the share on common rivals: not all models met the same rivals (coverage "
+            f"{100 * options['coverage']:.0f}%, below 90%), so each share is estimated as "
+            "if all models had met equally often. The plain share is shown next to it."
+        )
+    if n := options.get("comparisons_without_query"):
+        lines.append(
+            f"{how_many(n, 'comparison does', 'comparisons do')} not name a query: the intervals "
+            "take each as independent of all others."
+        )
+    return " ".join(lines)
 
 
 def tie_rule(board: str) -> str:

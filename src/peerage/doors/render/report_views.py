@@ -401,7 +401,7 @@ def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
         console.print(tastes_key(audit.tastes, console.is_terminal), style="dim")
         _print_rest(console, len(judges))
     if n := audit.views.get("not_finite", 0):
-        console.print(f"NaN or infinite scores, treated as missing: {n:,}.")
+        console.print(f"Infinite scores, treated as missing: {n:,}.")
 
 
 def unmeasured_lines(audit: Audit) -> list[str]:
