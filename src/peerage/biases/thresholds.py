@@ -201,6 +201,16 @@ def finding(tested: Tested, q: float | None, n_tested: float = 1.0) -> Finding:
     return Finding(**measured, status=word, q=q, mde=mde, n_needed=n_needed, edge=edge)
 
 
+def add_power(one: Finding, n_tested: float = 1.0, correlation: bool = False) -> Finding:
+    """Return a finding that was made elsewhere, with its smallest detectable effect."""
+    if one.status in SETTLED or one.edge is None:
+        return one
+    measured: dict[str, Any] = {name: getattr(one, name) for name in MEASURED}
+    tested = Tested(**measured, edge=one.edge, correlation=correlation)
+    mde, n_needed = what_it_takes(tested, n_tested)
+    return one._replace(mde=mde, n_needed=n_needed)
+
+
 def what_it_takes(tested: Tested, n_tested: float = 1.0) -> tuple[float | None, int | None]:
     """Return the smallest detectable effect (80% power), and the n needed to settle the finding.
 
