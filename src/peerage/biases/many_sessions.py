@@ -21,7 +21,8 @@ import numpy as np
 from peerage.biases import Metric, Panel, Sums, agreement, metrics
 from peerage.biases.length import length_relative
 from peerage.biases.position import curve_of
-from peerage.biases.preferences import FEW_PAIRS, Tastes, measure_tastes
+from peerage.biases.preferences import Tastes, measure_tastes
+from peerage.biases.taste_spread import FEW_PAIRS
 from peerage.biases.thresholds import Tested, finding, mark_contested, unknown
 from peerage.findings import N_MIN, Audit, AuditLimits, AuditTastes, Departure, Finding
 from peerage.registry import PluginError
