@@ -35,6 +35,8 @@ from peerage.stats.clusters import quotient, spread_of
 OWN, FAMILY, PAIR = "self_preference", "family_preference", "pair_departure"
 FAR_Q = 2.0  # how far a group's quality may lie from the fitted answers' mean, in their sds
 FAR_UNBENT = 1.0  # the same if too few candidates show whether the reviewer's scale is curved
+EXTREME_Q = 1.5  # how far a candidate's quality may lie from the others', in their sds
+APART_Q = 0.25  # candidates whose qualities differ by less, in answers' sds, are alike
 N_BENT = 7  # with this many other candidates, a curvature of the scale is fitted
 BEND_RIDGE = 0.1  # holds slope and curvature at 0 if candidates hardly differ in quality
 N_CANDIDATES = 6  # with fewer, a preference cannot be separated from a taste
@@ -47,6 +49,10 @@ FEW_CANDIDATES = (
     f"fewer than {N_CANDIDATES} candidates: a preference cannot be separated from a taste"
 )
 FEW_PAIRS_TELL = "too few other pairs to measure the usual tastes"
+EXTREME = (
+    f"the candidate's quality is more than {EXTREME_Q} sd from the other candidates': a scale or a "
+    "taste that bends with quality looks the same"
+)
 ASSUMED = "the reviewer's scale is assumed"
 
 
@@ -67,6 +73,7 @@ class Tastes:
     scatter: TasteScatter
     n_candidates: dict[int, int] = field(default_factory=dict)  # by reviewer, its own among them
     untold: frozenset[int] = frozenset()  # pairs with too few other pairs to show what is usual
+    extreme: frozenset[int] = frozenset()  # pairs with a far better or worse candidate than others
 
     @property
     def spread(self) -> float:
@@ -100,8 +107,8 @@ def measure_tastes(sums: Tables, scales: Scales, n_min: int = 0) -> Tastes:
             untold |= set() if spread.is_known else {one.subject}
             pairs.append(with_tastes(one, spread, 1.0 + part))
             plain.append(one)
-    n_candidates = departures.n_candidates
-    return Tastes(own, pairs, plain, plain_own, scatter, n_candidates, frozenset(untold))
+    pair_sets = frozenset(untold), departures.extreme_pairs()
+    return Tastes(own, pairs, plain, plain_own, scatter, departures.n_candidates, *pair_sets)
 
 
 def _usual_departures(
@@ -197,6 +204,22 @@ class _Departures:
             cells.subject, cells.reviewer, value, spread, n_rows, scales, reasons
         )
         return measured, part.tolist()
+
+    def extreme_pairs(self) -> frozenset[int]:
+        """Return pairs whose candidate is far better or worse than the reviewer's other ones."""
+        table, reviewer = name_columns(PairSums, self.cells.totals), self.cells.reviewer
+        if self.scales.compares or len(reviewer) == 0:
+            return frozenset()
+        quality, answers_sd = quotient(table.q, table.n), self._quality_spread()[1]
+        n_names = len(self.scales.sd)
+        used = self.usual & np.isfinite(quality)
+        who, q = reviewer[used], quality[used]
+        n = np.maximum(np.bincount(who, minlength=n_names), 1)
+        mean = np.bincount(who, q, minlength=n_names) / n
+        sd = np.sqrt(np.bincount(who, (q - mean[who]) ** 2, minlength=n_names) / n)
+        apart = np.where(sd[reviewer] > APART_Q * answers_sd, sd[reviewer], math.inf)
+        is_far = ~self.is_own & (np.abs(quality - mean[reviewer]) > EXTREME_Q * apart)
+        return frozenset(self.cells.subject[is_far].tolist())
 
     def _mean(self, own: Floats, scale: Floats, place: Ints | None) -> tuple[Floats, Floats]:
         """Return the mean deviation and the mean quality of each group.
@@ -387,9 +410,11 @@ def pair_findings(_: Sums, panel: Panel) -> list[Tested]:
             departure = _limit_status(
                 as_tested(PAIR, one, panel, note, pair), panel, reviewer, tastes
             )
-            if one.subject in tastes.untold and not departure.not_identifiable:
-                usual = f"{departure.note}; {FEW_PAIRS_TELL}"
-                departure = replace(departure, at_most_indicator=True, note=usual)
+            whys = ((tastes.untold, FEW_PAIRS_TELL), (tastes.extreme, EXTREME))
+            why = [reason for pairs, reason in whys if one.subject in pairs]
+            if why and not departure.not_identifiable:
+                told = "; ".join([departure.note, *why])
+                departure = replace(departure, at_most_indicator=True, note=told)
             tested.append(departure)
     reason = f"no pair has {n_min} reviews" if many else "needs three candidates or more a ballot"
     return tested or [unknown(PAIR, panel, reason)]
