@@ -114,7 +114,7 @@ OWN_ODD_TASTES = [trial for words, trial in _own_strengths() if words in ODD_TAS
 VOCABULARIES = [
     Trial(
         f"a vocabulary for each model, {n_seats} × {n_sessions}",
-        replace(panel(n_seats, n_sessions), text=True, tastes=0.2),
+        replace(panel(n_seats, n_sessions), text=True, kindred=True, tastes=0.2),
     )
     for n_seats, n_sessions in ((5, 200), (8, 100), (8, 300), (12, 100))
 ]

@@ -38,6 +38,7 @@ class SimulatedSeason:
     own_votes: bool = True
     n_weeks: int = 8
     text: bool = False
+    kindred: bool = False  # whether the texts of some models are always like those of others
     reasoning: bool = False  # adds reasoning words and correctness
     quality_sd: float = 1.2
     taste_sd: float = 0.6
@@ -316,10 +317,14 @@ def _texts(
     lexicon = ["".join(rng.choice(letters, 6)) for _ in range(VOCABULARY * k)]
     borrowed = rng.integers(0, k, (n, k))
     share = rng.random((n, k))
+    mixed = _word_shares(rng, k) if season.kindred else None
     texts = np.empty((n, k), dtype=object)
     for i in range(n):
         for j in range(k):
-            lender = np.where(rng.random(40) < share[i, j], borrowed[i, j], j)
+            if mixed is not None:
+                lender = rng.choice(k, 40, p=mixed[j])
+            else:
+                lender = np.where(rng.random(40) < share[i, j], borrowed[i, j], j)
             picks = lender * VOCABULARY + rng.integers(0, VOCABULARY, 40)
             texts[i, j] = " ".join(lexicon[pick] for pick in picks)
     like = np.zeros((n, k, k))
@@ -329,6 +334,12 @@ def _texts(
     liking = np.array([planted.style.get(name, 0.0) for name in season.seats])[None, :, None]
     score = columns["score"].astype(np.float64) + (like * liking).ravel()
     return {"text": np.repeat(texts[:, None, :], k, axis=1).ravel(), "score": score}
+
+
+def _word_shares(rng: np.random.Generator, k: int) -> Floats:
+    """Which part of each seat's words is always from which other seat's lexicon."""
+    shares: Floats = np.eye(k) / 2.0 + rng.dirichlet(np.full(k, 0.5), k) / 2.0
+    return shares
 
 
 def _reasoning(
