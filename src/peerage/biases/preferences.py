@@ -38,6 +38,9 @@ FAR_UNBENT = 1.0  # the same if too few candidates show whether the reviewer's s
 EXTREME_Q = 1.5  # how far a candidate's quality may lie from the others', in their sds
 APART_Q = 0.25  # candidates whose qualities differ by less, in answers' sds, are alike
 N_BENT = 7  # with this many other candidates, a curvature of the scale is fitted
+# A preference for several models also moves the reviewer's level, scale and spread of tastes: what
+# the errors tell is found in 35 to 73% of simulated audits, and 1.3 times that in 78 to 98%.
+FAMILY_DILUTION = 1.3
 BEND_RIDGE = 0.1  # holds slope and curvature at 0 if candidates hardly differ in quality
 N_CANDIDATES = 6  # with fewer, a preference cannot be separated from a taste
 
@@ -378,10 +381,12 @@ def family_findings(_: Sums, panel: Panel) -> list[Tested]:
         "its family's answers, relative to the view of reviewers outside the family; "
         f"{_usual(tastes)}"
     )
-    return [
+    measured = family_preference(compared.sums, compared.scales, tastes)
+    tested = (
         _limit_status(as_tested(FAMILY, one, panel, note), panel, one.subject, tastes)
-        for one in family_preference(compared.sums, compared.scales, tastes)
-    ]
+        for one in measured
+    )
+    return [replace(one, dilution=FAMILY_DILUTION) for one in tested]
 
 
 def pair_findings(_: Sums, panel: Panel) -> list[Tested]:

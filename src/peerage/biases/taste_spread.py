@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from peerage.reviews.cells import Bools, Ints
+from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.stats.tails import trigamma
 
 USUAL_TASTE = 0.25  # spread that is assumed if tastes cannot be measured, in a reviewer's sds
@@ -52,9 +52,9 @@ class UsualDeparture(NamedTuple):
 class TasteScatter:
     """The departures of usual pairs, and the spreads of tastes that they show."""
 
-    def __init__(self, departures: Sequence[UsualDeparture]) -> None:
+    def __init__(self, departures: Sequence[UsualDeparture] | Floats) -> None:
         table = np.array(departures, dtype=np.float64).reshape(-1, 4)
-        table = table[np.argsort(table[:, 0], kind="stable")]
+        self.table = table = table[np.argsort(table[:, 0], kind="stable")]
         reviewer, candidate, self.square, self.noise = table.T
         self.reviewer, self.candidate = reviewer.astype(np.int64), candidate.astype(np.int64)
         self.all = self._pooled(np.ones(len(self.square), dtype=bool))
@@ -76,9 +76,10 @@ class TasteScatter:
 
     def for_family(self, reviewer: int, kin: Collection[int]) -> Spread:
         """Return the spread without the reviewer's departures on its family."""
-        is_kin = (self.reviewer == reviewer) & np.isin(self.candidate, list(kin))
-        pool = self._pooled(~is_kin) if is_kin.any() else self.all
-        return self._shrunk(pool, self._of(reviewer, kin))
+        rest, is_kin = self, (self.reviewer == reviewer) & np.isin(self.candidate, list(kin))
+        if is_kin.any() and len(self.square) <= FEW_PAIRS:
+            rest = TasteScatter(self.table[~is_kin])
+        return rest._shrunk(rest.all, rest._of(reviewer, kin))
 
     def _of(self, reviewer: int, without: Collection[int]) -> Ints:
         """Return the places of a reviewer's pairs, without some candidates."""

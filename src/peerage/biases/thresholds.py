@@ -99,6 +99,7 @@ class Tested:
     at_most_indicator: bool = False  # another explanation cannot be ruled out
     contested: bool = False  # two ways to measure it disagree
     error: Error | None = None  # of the tested number; None if only its interval is known
+    dilution: float = 1.0  # by this factor more of the effect is needed than the errors tell
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
@@ -228,7 +229,7 @@ def what_it_takes(tested: Tested, n_tested: float = 1.0) -> tuple[float | None, 
         return None, None
     if tested.side != "both":
         return _takes_beyond(tested, error, n_tested, value)
-    size = _named_size(tested, error, n_tested, edge)
+    size = tested.dilution * _named_size(tested, error, n_tested, edge)
     needed = _n_needed(tested, error, edge / (error.reach + error.usual))
     return math.tanh(size) if tested.correlation else size, needed
 
