@@ -95,7 +95,7 @@ def measure_lengths(
 ) -> tuple[list[Estimate], list[Estimate]]:
     """Return each reviewer's slope on length, and those of reviewers who evidently prefer length.
 
-    The latter are no part of the reference for the others.
+    The reference for the others leaves the latter out.
     """
     scales = compared.scales
     lengths, silent = length_relative(compared.sums, scales), list[int]()

@@ -57,7 +57,7 @@ class TasteScatter:
         self.table = table = table[np.argsort(table[:, 0], kind="stable")]
         reviewer, candidate, self.square, self.noise = table.T
         self.reviewer, self.candidate = reviewer.astype(np.int64), candidate.astype(np.int64)
-        self.all = self._pooled(np.ones(len(self.square), dtype=bool))
+        self.all = self._measure_pool(np.ones(len(self.square), dtype=bool))
         self.prior_df = self._prior_df()
 
     def for_own_answers(self, reviewer: int) -> Spread:
@@ -71,7 +71,7 @@ class TasteScatter:
         """
         pool = self.all
         if len(self.square) <= FEW_PAIRS:
-            pool = self._pooled((self.reviewer != reviewer) & (self.candidate != candidate))
+            pool = self._measure_pool((self.reviewer != reviewer) & (self.candidate != candidate))
         return self._shrunk(pool, self._of(reviewer, (candidate,)))
 
     def for_family(self, reviewer: int, kin: Collection[int]) -> Spread:
@@ -84,10 +84,10 @@ class TasteScatter:
     def _of(self, reviewer: int, without: Collection[int]) -> Ints:
         """Return the places of a reviewer's pairs, without some candidates."""
         start, end = np.searchsorted(self.reviewer, [reviewer, reviewer + 1]).tolist()
-        kept = ~np.isin(self.candidate[start:end], list(without))
-        return start + np.flatnonzero(kept)
+        is_left = ~np.isin(self.candidate[start:end], list(without))
+        return start + np.flatnonzero(is_left)
 
-    def _pooled(self, among: Bools) -> Spread:
+    def _measure_pool(self, among: Bools) -> Spread:
         """Return the spread beyond sessions' noise of some pairs, from their median.
 
         One standard error is added, because a small median of a few values does not prove that

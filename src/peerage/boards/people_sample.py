@@ -22,7 +22,7 @@ DISAGREEMENT, LEAD = "how much the judges disagree", "the lead of the first mode
 
 
 class SampleWarning(NamedTuple):
-    """What differs most between the queries that people reviewed and the others."""
+    """The column that differs most between the queries that people reviewed and the others."""
 
     column: str
     p: float  # corrected for the number of columns
@@ -38,7 +38,7 @@ class SampleWarning(NamedTuple):
 
 
 def check_sample(shares: JudgeShares, by_people: Bools, judges: Floats) -> SampleWarning | None:
-    """Return a warning if people's queries are no random sample; None if not, or too early.
+    """Return a warning if people's queries are not a random sample; None if not, or too early.
 
     `by_people` marks the rows that people reviewed, and `judges` has the shares that the other
     reviewers gave. The columns are the judges' mean share of each model, their disagreement and the
@@ -47,7 +47,7 @@ def check_sample(shares: JudgeShares, by_people: Bools, judges: Floats) -> Sampl
     n_units = len(shares.units)
     with_people = np.bincount(shares.unit[by_people], minlength=n_units) > 0
     columns = list(_columns(shares, judges))
-    found = []
+    warnings = []
     for name, value in columns:
         known = np.isfinite(value)
         one, other = value[known & with_people], value[known & ~with_people]
@@ -55,8 +55,8 @@ def check_sample(shares: JudgeShares, by_people: Bools, judges: Floats) -> Sampl
             continue
         p = welch_p(one, other)
         if p is not None:
-            found.append(SampleWarning(name, min(1.0, p * len(columns))))
-    worst = min(found, key=lambda one: one.p, default=None)
+            warnings.append(SampleWarning(name, min(1.0, p * len(columns))))
+    worst = min(warnings, key=lambda one: one.p, default=None)
     return worst if worst is not None and worst.p < SURE else None
 
 

@@ -111,7 +111,7 @@ class Moments:
 
 
 class LengthLines(NamedTuple):
-    """What reviewers who evidently prefer long answers add for length, by name code.
+    """The points that some reviewers evidently add for length, by name code.
 
     A line has slope 0 for everyone else. `middle` is the mean of log words that a reviewer saw.
     """
