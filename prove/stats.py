@@ -21,6 +21,8 @@ from tests.shared.calibration import (
     moved_lines,
     power,
     power_lines,
+    strength_counts,
+    strength_lines,
 )
 from tests.shared.common_rivals import common_rivals_lines
 from tests.shared.communities import (
@@ -33,7 +35,7 @@ from tests.shared.communities import (
     varying_counts,
 )
 from tests.shared.coverage import DESIGNS, MODELS, N_REVIEWERS, coverage, coverage_lines
-from tests.shared.fair_judges import TASTES, with_tastes
+from tests.shared.fair_judges import OWN_STRENGTHS, TASTES, VOCABULARIES, with_tastes
 from tests.shared.rates import wilson_interval
 
 ALARMS = 0.05  # at most, of fair audits and of honest communities
@@ -67,6 +69,7 @@ def false_alarm_lines(n_audits: int, step: int) -> Iterator[Line]:
     """Audit every so manieth kind of fair judges with every spread of tastes."""
     kinds = list(SMALL_KINDS.values())[::step]
     trials = [with_tastes(kind, tastes) for kind in kinds for tastes in TASTES]
+    trials += [*OWN_STRENGTHS, *VOCABULARIES][::step]
     n_accused = sum(false_alarms(trial, range(n_audits))[0] for trial in trials)
     yield _at_most("audits that accuse fair judges", n_accused, n_audits * len(trials), ALARMS)
 
@@ -93,6 +96,7 @@ def write_documents(n: int) -> None:
     n_communities = max(5, n * 3 // 5)
     write_table("audit.md", "moves", moved_lines())
     write_table("audit.md", "fair", fair_lines(fair_counts(n), n))
+    write_table("audit.md", "strengths", strength_lines(strength_counts(n), n))
     write_table("audit.md", "power", power_lines(n))
     write_table("audit.md", "coverage", coverage_lines(5 * n))
     write_table("community.md", "honest", honest_lines(honest_counts(n_communities), n_communities))

@@ -13,6 +13,7 @@ from peerage.notebooks import PlottedValue, Tabular, plot_estimates
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+LARGEST = 10.0  # healthy ranges: larger effects hardly occur, so a check that needs one finds none
 Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
 
 
@@ -33,6 +34,19 @@ class Finding(NamedTuple):
     mde: float | None = None  # smallest effect detectable with this data
     n_needed: int | None = None  # observations until a reviewer without the bias is `clear`
     edge: float | None = None  # the end of the healthy range
+
+    @property
+    def is_able(self) -> bool:
+        """Whether this check could find something in this data.
+
+        It found something, it excluded everything beyond the healthy range, or it would find an
+        effect that may occur in four of five audits of such data.
+        """
+        if self.status != "inconclusive":
+            return self.status in ("evidence", "indicator", "clear")
+        if self.mde is None or self.edge is None:
+            return False
+        return self.mde <= LARGEST * self.edge
 
 
 # By metric: the fewest observations that can be evidence, and the end of the healthy range. Each
@@ -325,6 +339,11 @@ class Audit(Tabular):
         n_evidence = sum(finding.status == "evidence" for finding in self.findings)
         return f"Audit({len(self.findings)} findings, {n_evidence} of them evidence)"
 
+    @property
+    def n_able(self) -> int:
+        """How many of the checks could find something in this data."""
+        return sum(finding.is_able for finding in self.findings)
+
     def plot(self, metric: str = "") -> Axes:
         """Draw the findings that have an interval, or only those of one metric, with matplotlib.
 
@@ -351,7 +370,11 @@ class Audit(Tabular):
 
     def document(self) -> dict[str, Any]:
         """Return the JSON of the audit."""
-        document: dict[str, Any] = {"findings": self.rows, "parameters": dict(self.views)}
+        document: dict[str, Any] = {
+            "findings": self.rows,
+            "n_able": self.n_able,
+            "parameters": dict(self.views),
+        }
         if self.tastes is not None:
             document["tastes"] = self.tastes.document()
         if self.against_people:

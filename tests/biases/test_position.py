@@ -25,7 +25,7 @@ from peerage.reviews.flags import FROM_ONE
 from tests.shared.calibration import audit_of
 from tests.shared.encoded import audit_rows, rows_of
 from tests.shared.one_scale import PANEL, Trial, as_ranks, value_of
-from tests.shared.simulated_reviews import Planted, simulated_reviews
+from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 
 THREE, FOUR = [0, 1, LAST], [0, 1, 2, LAST]
 
@@ -202,3 +202,22 @@ def test_an_answer_shown_last_is_last_on_short_and_on_long_ballots() -> None:
     short, long = view_of([[0, 1, 2]]), view_of([list(range(12))])
     assert short.place.tolist() == [0, 1, LAST]
     assert sorted(long.place.tolist()) == [*range(8), 8, 8, 8, LAST]
+
+
+@pytest.mark.parametrize(
+    ("season", "kept", "reason"),
+    [
+        (SimulatedSeason(n_sessions=40, order="shared"), "", "all reviewers saw each answer at"),
+        (SimulatedSeason(n_sessions=40, overlap=0.0), "", "no answer was judged by two reviewers"),
+        (SimulatedSeason(n_sessions=40), "a", "no answer was judged by two reviewers"),
+    ],
+)
+def test_a_position_that_cannot_be_measured_has_the_true_reason(
+    season: SimulatedSeason, kept: str, reason: str
+) -> None:
+    columns = simulated_reviews(season, Planted(), 1)
+    rows = np.isin(columns["reviewer"], [kept] if kept else list(season.seats))
+    found = audit({name: values[rows] for name, values in columns.items()}).findings
+    (one,) = (one for one in found if one.metric == "position")
+    assert one.status == "not_identifiable"
+    assert one.note.startswith(reason)

@@ -89,7 +89,7 @@ def test_intervals_are_over_sessions_and_narrower_than_those_of_the_findings(
 
 def test_the_json_has_tastes_beside_findings_that_stay_as_they_were(audited: Audit) -> None:
     document = json.loads(json.dumps(audited.document(), allow_nan=False))
-    assert list(document) == ["findings", "parameters", "tastes"]
+    assert list(document) == ["findings", "n_able", "parameters", "tastes"]
     assert set(document["tastes"]) == {"spread", "spread_status", "departures"}
     keys = ["reviewer", "candidate", "own", "value", "low", "high", "n", "note"]
     assert list(document["tastes"]["departures"][0]) == keys

@@ -17,8 +17,8 @@ from rich.cells import cell_len
 from peerage.doors.cli import board_commands
 from peerage.doors.cli.common_options import Common, JudgementFiles
 from peerage.doors.cli.terminal import Terminal
+from peerage.doors.render.finding_words import audit_headline, audit_verdict
 from peerage.doors.render.pages import audit_page, taste_chart
-from peerage.doors.render.phrases import audit_verdict
 from peerage.doors.render.report_views import position_line, show_audit
 from peerage.doors.web.judge_pages import findings_in_words
 from peerage.findings import Audit, AuditTastes, Departure
@@ -236,8 +236,23 @@ def test_where_no_departure_is_known_no_taste_is_drawn() -> None:
     assert taste_chart(None) is None
 
 
-def test_a_verdict_counts_in_words() -> None:
-    assert audit_verdict(audit(table())).startswith("No evidence of bias in 69 findings; ")
+def test_where_nothing_was_found_it_is_said_how_many_checks_could_have_found_something() -> None:
+    audited = audit(table())
+    assert 0 < audited.n_able < len(audited.findings)
+    reach = f"{audited.n_able} of {len(audited.findings)} checks could find something here"
+    assert audit_verdict(audited).startswith(f"{reach}; none did. ")
+    assert audited.document()["n_able"] == audited.n_able
+
+
+def test_where_no_check_could_find_anything_it_is_too_early_and_says_what_is_needed() -> None:
+    columns = table()
+    first = np.asarray(columns["session_id"]) == columns["session_id"][0]
+    audited = audit({name: np.asarray(values)[first] for name, values in columns.items()})
+    assert audited.n_able == 0
+    for line in (audit_headline(audited), audit_verdict(audited)):
+        assert line.startswith(f"Too early to say: none of {len(audited.findings)} checks could ")
+        assert " it needs." in line
+    assert "too early to say: no check could find something here" in audit_page(audited)
 
 
 def test_a_few_ballots_without_scores_do_not_turn_an_audit_of_scores_to_ranks() -> None:

@@ -17,7 +17,14 @@ from peerage.council.blinding import deal_order
 from peerage.findings import Audit, AuditLimits, Finding
 from peerage.reports.from_tables import audit
 from tests.shared.encoded import audit_rows, rows_of
-from tests.shared.fair_judges import KINDS, TASTES, with_tastes
+from tests.shared.fair_judges import (
+    KINDS,
+    OWN_ODD_TASTES,
+    OWN_STRENGTHS,
+    TASTES,
+    VOCABULARIES,
+    with_tastes,
+)
 from tests.shared.one_scale import PANEL, Trial, value_of
 from tests.shared.rates import wilson_interval
 from tests.shared.simulated_reviews import Planted, SimulatedSeason, simulated_reviews
@@ -288,6 +295,20 @@ def fair_counts(n_audits: int) -> Counts:
         kind.name: [false_alarms(with_tastes(kind, tastes), range(n_audits)) for tastes in TASTES]
         for kind in KINDS
     }
+
+
+def strength_counts(n_audits: int) -> dict[str, tuple[int, Counter[str]]]:
+    """The same of judges with tastes of different strengths or odd shapes, and kindred texts."""
+    kinds = (*OWN_STRENGTHS, *VOCABULARIES, *OWN_ODD_TASTES)
+    return {kind.name: false_alarms(kind, range(n_audits)) for kind in kinds}
+
+
+def strength_lines(counts: dict[str, tuple[int, Counter[str]]], n_audits: int) -> Iterator[str]:
+    yield f"| fair judges ({n_audits} audits each) | accuse | by |"
+    yield "|---|---|---|"
+    for kind, (accused, by) in counts.items():
+        metrics = ", ".join(f"`{metric}` {n}" for metric, n in sorted(by.items())) or "–"
+        yield f"| {kind} | {rate(accused, n_audits)} | {metrics} |"
 
 
 def fair_lines(counts: Counts, n_audits: int) -> Iterator[str]:

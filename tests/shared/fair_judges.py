@@ -6,6 +6,7 @@ judges beside one who is not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ N_SESSIONS = (100, 400)
 RANGE = (0.45, 1.7)  # of the spreads that are drawn
 NAMES = "abcdefghijkl"
 OUTSIDE = "opqrstuvwxyz"
+STRONG = 3.0  # times as strong as others' are strong tastes
 UNEQUAL = dict(zip(NAMES, (1.5, -1.0, 0.0, 0.8, -1.5, 0.4, -0.4, 1.0), strict=False))
 BENDS = dict(zip(NAMES, (0.25, -0.25, 0.0, -0.15, 0.2, 0.1, -0.2, -0.1), strict=False))
 DRAWN = replace(PANEL, spread={}, spreads=RANGE)
@@ -81,6 +83,41 @@ KINDS = (
     ),
     *_panels(),
 )
+
+
+STRENGTHS = {  # how the judges' tastes differ in strength, next to tastes of .2 sd
+    "strengths differ by .37": {"taste_log_sd": 0.37},
+    "strengths differ by .7": {"taste_log_sd": 0.7},
+    "a quarter strong": {"strong_quarter": STRONG},
+}
+ODD_TASTES = {  # they are not told from biases
+    "tastes curved in skill": {"taste_curve": 0.15},
+    "tastes with heavy tails": {"taste_df": 3.0},
+}
+
+
+def _own_strengths() -> Iterator[tuple[str, Trial]]:
+    """Panels whose judges differ in the strength of their tastes, or have odd ones."""
+    peers = {f"{n} peers": replace(panel(n, 200), order="balanced") for n in (8, 12)}
+    models = tuple(f"m{i:02d}" for i in range(20))
+    skill = dict(zip(models, np.random.default_rng(20).normal(0.0, 0.6, 20).tolist(), strict=True))
+    outside = replace(DRAWN, seats=models, skill=skill, outsiders=tuple(OUTSIDE[:7]))
+    panels = {**peers, "7 outsiders × 20 models": outside}
+    for words, tastes in (STRENGTHS | ODD_TASTES).items():
+        for size, season in panels.items():
+            name = f"{size}, {words}"
+            yield words, Trial(name, replace(season, tastes=0.2, **tastes))  # type: ignore[arg-type]
+
+
+OWN_STRENGTHS = [trial for words, trial in _own_strengths() if words in STRENGTHS]
+OWN_ODD_TASTES = [trial for words, trial in _own_strengths() if words in ODD_TASTES]
+VOCABULARIES = [
+    Trial(
+        f"a vocabulary for each model, {n_seats} × {n_sessions}",
+        replace(panel(n_seats, n_sessions), text=True, kindred=True, tastes=0.2),
+    )
+    for n_seats, n_sessions in ((5, 200), (8, 100), (8, 300), (12, 100))
+]
 
 
 def with_tastes(trial: Trial, tastes: float) -> Trial:

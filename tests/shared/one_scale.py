@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from peerage.biases.many_sessions import compare
+from peerage.biases.comparison import compare
 from peerage.biases.places import position
 from peerage.biases.position import anchoring
 from peerage.biases.preferences import family_preference

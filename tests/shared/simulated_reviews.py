@@ -38,6 +38,7 @@ class SimulatedSeason:
     own_votes: bool = True
     n_weeks: int = 8
     text: bool = False
+    kindred: bool = False  # whether the texts of some models are always like those of others
     reasoning: bool = False  # adds reasoning words and correctness
     quality_sd: float = 1.2
     taste_sd: float = 0.6
@@ -52,6 +53,10 @@ class SimulatedSeason:
     overlap: float = 1.0  # the share of sessions that all review; the others have one reviewer
     late: Mapping[str, float] = field(default_factory=dict)  # the share of sessions before entry
     tastes: float = 0.0  # lasting ones of a reviewer for a model, in its own standard deviations
+    taste_log_sd: float = 0.0  # by which the judges' tastes differ in strength
+    strong_quarter: float = 1.0  # times as strong are the tastes of a quarter of the judges
+    taste_df: float = 0.0  # of Student's t for heavy tails; 0 for normal tastes
+    taste_curve: float = 0.0  # strength of a judge's taste for models of middle or extreme skill
     bend: Mapping[str, float] = field(default_factory=dict)  # of a scale: points a squared sd
     spreads: tuple[float, float] | None = None  # drawn between these for everyone, in place of one
 
@@ -129,13 +134,32 @@ def simulated_reviews(
 
 def _lasting(season: SimulatedSeason, seed: int, seen: Floats) -> Floats:
     """What tastes and bent scales add to what each reviewer sees: session, reviewer, candidate."""
-    k = len(season.seats)
     sd = seen.std(axis=(0, 2), keepdims=True)
-    tastes = np.random.default_rng([seed, 1]).normal(0.0, season.tastes, (1, k, k))
+    tastes = _drawn_tastes(season, seed)
     bend = _by_name(season, season.bend, 0.0)[None, :, None]
     z = (seen - seen.mean()) / seen.std()
     added: Floats = tastes * sd + bend * (z * z - 1.0)
     return added
+
+
+def _drawn_tastes(season: SimulatedSeason, seed: int) -> Floats:
+    """The lasting tastes of each reviewer for each candidate, in the reviewer's own sds."""
+    k = len(season.seats)
+    rng = np.random.default_rng([seed, 1])
+    tastes: Floats = rng.normal(0.0, season.tastes, (1, k, k))
+    rng = np.random.default_rng([seed, 3])
+    strength = np.exp(rng.normal(0.0, season.taste_log_sd, k))
+    judges = np.flatnonzero(np.isin(season.seats, season.outsiders)) if season.outsiders else k
+    strong = rng.permutation(judges)
+    strength[strong[: max(1, len(strong) // 4)]] *= season.strong_quarter
+    if season.taste_df:
+        drawn = rng.chisquare(season.taste_df, (1, k, k)) / season.taste_df
+        tastes = tastes * np.sqrt((season.taste_df - 2.0) / season.taste_df / drawn)
+    if season.taste_curve:
+        skill = _by_name(season, season.skill, 0.0)
+        z = (skill - skill.mean()) / skill.std()
+        tastes = tastes + rng.normal(0.0, season.taste_curve, (1, k, 1)) * (z * z - 1.0)
+    return tastes * strength[None, :, None]
 
 
 def _drawn_spreads(season: SimulatedSeason, seed: int) -> Floats:
@@ -293,10 +317,14 @@ def _texts(
     lexicon = ["".join(rng.choice(letters, 6)) for _ in range(VOCABULARY * k)]
     borrowed = rng.integers(0, k, (n, k))
     share = rng.random((n, k))
+    mixed = _word_shares(rng, k) if season.kindred else None
     texts = np.empty((n, k), dtype=object)
     for i in range(n):
         for j in range(k):
-            lender = np.where(rng.random(40) < share[i, j], borrowed[i, j], j)
+            if mixed is not None:
+                lender = rng.choice(k, 40, p=mixed[j])
+            else:
+                lender = np.where(rng.random(40) < share[i, j], borrowed[i, j], j)
             picks = lender * VOCABULARY + rng.integers(0, VOCABULARY, 40)
             texts[i, j] = " ".join(lexicon[pick] for pick in picks)
     like = np.zeros((n, k, k))
@@ -306,6 +334,12 @@ def _texts(
     liking = np.array([planted.style.get(name, 0.0) for name in season.seats])[None, :, None]
     score = columns["score"].astype(np.float64) + (like * liking).ravel()
     return {"text": np.repeat(texts[:, None, :], k, axis=1).ravel(), "score": score}
+
+
+def _word_shares(rng: np.random.Generator, k: int) -> Floats:
+    """Which part of each seat's words is always from which other seat's lexicon."""
+    shares: Floats = np.eye(k) / 2.0 + rng.dirichlet(np.full(k, 0.5), k) / 2.0
+    return shares
 
 
 def _reasoning(

@@ -17,7 +17,7 @@ from peerage.findings import AuditLimits
 from peerage.registry import Guard, Registry
 
 if TYPE_CHECKING:
-    from peerage.biases.many_sessions import Compared
+    from peerage.biases.comparison import Compared
     from peerage.biases.thresholds import Tested
     from peerage.reviews.cells import Cells
     from peerage.reviews.comparisons import View

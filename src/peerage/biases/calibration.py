@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
+from peerage.biases.preferences import Tastes, with_tastes
 from peerage.biases.thresholds import (
     NO_LEVEL,
     Tested,
@@ -35,6 +36,8 @@ from peerage.stats.clusters import quotient
 from peerage.stats.tails import student_t_p
 
 LEVELS, DRIFT = "calibration", "drift"
+FEW_MODELS = 2  # besides its own: with so few, a reviewer's level cannot be told from its tastes
+FEW_MODELS_TELL = f"it judges at most {FEW_MODELS} other models, so its tastes look like its level"
 MAX_APART = 3  # at most this many outlying reviewers are left out of the others' mean
 PER_WEEK = 1.5  # errors shrink as weeks to this power: more weeks mean more and wider-spread times
 ONE_WEEK = "all its reviews are from one week"
@@ -58,7 +61,8 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores.
     Assumes: that the answers that a reviewer shares with others are like the other answers that it
         judges. Reviewers that evidently differ are left out of the others' mean, the most different
-        first and always fewer than half of the panel.
+        first and always fewer than half of the panel. If a reviewer judges only two other models,
+        the interval contains its tastes for them.
     Fooled by: a preference for one candidate, which also raises the reviewer's mean.
     Example: `calibration, wren: 4.52 [4.37, 4.66], n 300: harsh` – wren gives 4.5 points on
         average, well below the others on the same answers. Boards compare answers within a ballot,
@@ -68,7 +72,10 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     means = list(estimates(sums["reviews"], mean_of))
     if panel.ranks_only:
         return [unknown(LEVELS, panel, NO_LEVEL, names[one.subject]) for one in means]
-    gaps = {one.subject: one for one in calibration(panel.compared.sums, scales)}
+    gaps = {
+        one.subject: _with_level_tastes(one, panel.compared.tastes, int(scales.voice.sum()))
+        for one in calibration(panel.compared.sums, scales)
+    }
     words = outliers({one.subject: one.value for one in means if one.value is not None})
     out = []
     for mean in means:
@@ -80,6 +87,8 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         if not alone:
             against = f"{write_range(*interval)} against the others for an average answer"
             against += f"; {_scale(who, panel)}"
+            if has_few_models(who, panel.compared.tastes):
+                against += f"; {FEW_MODELS_TELL}"
         word = f"{words[who]}; " if who in words else ""
         note = f"{word}spread {scales.sd[who]:.2f}; {against}"
         out.append(
@@ -94,6 +103,28 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
             )
         )
     return out
+
+
+def has_few_models(who: int, tastes: Tastes) -> bool:
+    """Return whether a reviewer judges so few models that its tastes look like its level.
+
+    With three others or more, tastes average out: the healthy range is 2.5 times as wide as what
+    they add.
+    """
+    return 0 < tastes.n_candidates.get(who, 0) - 1 <= FEW_MODELS
+
+
+def _with_level_tastes(one: Estimate, tastes: Tastes, n_voices: int) -> Estimate:
+    """Return a gap to the others whose error includes tastes if there are few models.
+
+    The mean of m tastes has a variance of 1/m of one, and so have those of the others, of whom n
+    judged each answer.
+    """
+    if not has_few_models(one.subject, tastes):
+        return one
+    m, n_others = tastes.n_candidates[one.subject] - 1, max(n_voices - 2, 1)
+    spread = tastes.scatter.for_own_answers(one.subject)
+    return with_tastes(one, spread, (1.0 + 1.0 / n_others) / m)
 
 
 def _scale(who: int, panel: Panel) -> str:

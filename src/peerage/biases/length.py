@@ -9,6 +9,7 @@ can be measured without gold answers.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ from peerage.reviews.cells import (
 from peerage.reviews.comparisons import View, log_words
 from peerage.reviews.deviations import LineSums
 from peerage.reviews.intervals import ALIKE, Estimate, centred_correlation, estimates, slopes
-from peerage.reviews.one_scale import Scales
+from peerage.reviews.one_scale import LengthLines, Scales
 from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlations_from_sums
 
@@ -175,15 +176,23 @@ def _test_length(one: Estimate, panel: Panel, gold: bool, subject: str | None = 
 # -- compared with the others ------------------------------------------------------------------
 
 
-def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Return the slope of each reviewer's deviation on log words, per standard deviation of these.
+class _Lines(NamedTuple):
+    """The length sums of reviewers, relative to their means for each candidate."""
 
-    Both are relative to their means for that reviewer and candidate: a taste for a wordy model is
-    not a taste for length.
+    table: Cells  # LineSums by reviewer and cluster
+    step: float  # a standard deviation of log words
+    middle: Floats  # the mean of log words, by reviewer
+
+
+def _lines(sums: Tables, scales: Scales) -> _Lines | None:
+    """Return the sums for slopes on length; None if no length is known.
+
+    Scores and lengths are relative to their means for that reviewer and candidate: a taste for a
+    wordy model is not a taste for length.
     """
     table = sums.get("length")
     if table is None or table.n == 0:
-        return []
+        return None
     k = len(scales.sd)
     _, place = np.unique(table.subject, return_inverse=True)
     n, x, y, q, raw_xx, xy, xq = name_columns(LineSums, table.sums)
@@ -196,8 +205,37 @@ def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
     none = np.zeros_like(n)
     reviewer = table.subject // (k * k if scales.compares else k)
     lines = table_of(reviewer, table.cluster, [n, none, none, none, xx, xy, xq])
+    seen, total = (np.bincount(reviewer, v, minlength=k) for v in (n, x))
     step = math.sqrt(max(0.0, float(xx.sum() / n.sum())))
-    return slopes(lines, sums, scales, step, SAME_LENGTH, centred=True)
+    return _Lines(lines, step, np.nan_to_num(quotient(total, seen)))
+
+
+def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
+    """Return the slope of each reviewer's deviation on log words, per standard deviation of these.
+
+    Both are relative to their means for that reviewer and candidate.
+    """
+    lines = _lines(sums, scales)
+    if lines is None:
+        return []
+    return slopes(lines.table, sums, scales, lines.step, SAME_LENGTH, centred=True)
+
+
+def length_step(sums: Tables, scales: Scales) -> float:
+    """Return one standard deviation of log words within a model; 0 if no length is known."""
+    lines = _lines(sums, scales)
+    return 0.0 if lines is None else lines.step
+
+
+def length_lines(sums: Tables, scales: Scales, lovers: Sequence[Estimate]) -> LengthLines | None:
+    """Return what some reviewers add for length; None if there are no such reviewers."""
+    lines = _lines(sums, scales)
+    if lines is None or not lovers or not lines.step > 0.0:
+        return None
+    slope = np.zeros(len(scales.sd))
+    for one in lovers:
+        slope[one.subject] = (one.value or 0.0) / lines.step
+    return LengthLines(slope, np.zeros_like(slope) if scales.compares else lines.middle)
 
 
 def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
@@ -208,7 +246,8 @@ def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
         / their standard deviation; both minus the reviewer's mean for that candidate
     Counts: reviews.
     Healthy: from -{edge} to +{edge} standard deviations of the reviewer's scores, for each standard
-        deviation of log words.
+        deviation of log words. The value is in points for each such deviation; the note says how
+        many times as long an answer is then.
     Assumes: at least two other reviewers, and that not all reviewers share the preference.
     Fooled by: a preference that all reviewers share, which looks like quality; and curved scales if
         longer answers are also better.
@@ -216,9 +255,12 @@ def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
         standard deviation, c gives .4 points more than the others give to the same answer. Compare
         the board `--without c`.
     """
+    step = length_step(panel.compared.sums, panel.compared.scales)
+    unit = "shares of rivals" if panel.ranks_only else "points"
     note = (
-        "points per standard deviation of log words, relative to other reviewers of the same "
-        "answers; a taste for length that all share is visible only with known quality"
+        f"{unit} per standard deviation of log words (here {math.exp(step):.2g} times as long), "
+        "relative to other reviewers of the same answers; a taste for length that all share is "
+        "visible only with known quality"
     )
     tested = [as_tested(RELATIVE, one, panel, note) for one in panel.compared.lengths]
     scales = panel.compared.scales

@@ -19,19 +19,18 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, agreement, metrics
-from peerage.biases.length import length_relative
+from peerage.biases.comparison import Compared, compare
 from peerage.biases.position import curve_of
-from peerage.biases.preferences import FEW_PAIRS, Tastes, measure_tastes
+from peerage.biases.preferences import Tastes
 from peerage.biases.thresholds import Tested, finding, mark_contested, unknown
 from peerage.findings import N_MIN, Audit, AuditLimits, AuditTastes, Departure, Finding
 from peerage.registry import PluginError
 from peerage.reviews.cells import Cells, Ints, Tables, merge_tables
 from peerage.reviews.comparisons import ScoredRows, View, scored_rows
 from peerage.reviews.deviations import deviation_sums, totals_by
-from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Estimate
+from peerage.reviews.intervals import LONE_CLUSTER
 from peerage.reviews.one_scale import (
     MAX_PATTERN_CELLS,
-    NOBODY,
     PanelSums,
     Scales,
     join_scored,
@@ -45,7 +44,6 @@ from peerage.stats.tails import benjamini_hochberg
 ORDER = tuple(name for name in N_MIN if name != "length_in_session")  # other metrics follow by name
 CHUNK_ROWS = 262_144
 MAX_SCALES = 100  # reviewers whose scales are listed
-MAX_ASIDE = 3
 PANEL_PART = 0.25  # of the false alarm rate goes to findings on the whole panel
 T = TypeVar("T")
 DIGITS = 10  # significant digits: the last bits depend on the order in which sums were added
@@ -185,17 +183,6 @@ def _added_judges(parts: Sequence[PanelSums | None]) -> PanelSums | None:
 # -- reviewers on one scale ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """Reviewers on one scale, with clearly biased pairs set aside."""
-
-    scales: Scales
-    sums: Tables  # as `deviation_sums` makes them
-    lengths: list[Estimate]
-    tastes: Tastes
-    plain: Compared | None = None  # before anything was set aside; None if nothing was
-
-
 def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: AuditLimits) -> Compared:
     """Return reviewers on one scale; a clearly biased reviewer takes more than one pass."""
     rows: list[ScoredRows] = []  # filled only if scales cannot be fitted from sums
@@ -224,92 +211,6 @@ def _sum_scored(
 ) -> T:
     """Return the sum of a function over the scored rows of a block, a chunk at a time."""
     return add([make(scored_rows(part, plan.value)) for part in _chunks(rows, plan)])
-
-
-def compare(
-    fit: Callable[[Ints], Scales],
-    sums_on: Callable[[Scales], Tables],
-    healthy: Mapping[str, float],
-    n_min: Mapping[str, int],
-) -> Compared:
-    """Fit scales, set the most deviant reviewer–candidate pair aside and fit again, up to 3 times.
-
-    `fit` returns levels and scales without some pairs, and `sums_on` the sums on that scale. A pair
-    stays aside only if the fit without it shows it to be beyond the usual tastes, since the pair
-    may have distorted the first fit. Reviewers who clearly favour length are not part of the
-    reference for other reviewers' length bias. A table without clear deviations is read only twice.
-    """
-
-    def compare_without(aside: Ints) -> Compared:
-        scales = fit(aside)
-        sums = sums_on(scales)
-        many = len(np.unique(sums["pairs"].subject)) > FEW_PAIRS
-        tastes = measure_tastes(sums, scales, least if many else 0)
-        return Compared(scales, sums, [], tastes)
-
-    least, edge = n_min["pair_departure"], healthy["pair_departure"]
-    plain = chosen = compare_without(NOBODY)
-    for _ in range(MAX_ASIDE):
-        aside = chosen.scales.aside
-        pairs = [one for one in chosen.tastes.departures if one.n >= least]
-        full = _with_half_aside(pairs, aside, len(chosen.scales.sd))
-        pair = _most_evident(pairs, [*aside.tolist(), *full], edge)
-        if pair is None:
-            break
-        without = compare_without(np.append(aside, pair))
-        pairs = [one for one in without.tastes.pairs if one.n >= least]
-        if pair not in _evident(pairs, aside.tolist(), edge):
-            break
-        chosen = without
-    plain = replace(plain, lengths=length_relative(plain.sums, plain.scales))
-    scales, sums = chosen.scales, chosen.sums
-    lengths, silent = length_relative(sums, scales), list[int]()
-    for _ in range(MAX_ASIDE):
-        who = _most_evident(lengths, silent, healthy["length_relative"])
-        if who is None:
-            break
-        silent.append(who)
-        quiet = scales.silencing(silent)
-        again = length_relative(sums_on(quiet), quiet)
-        fresh = {one.subject: one for one in again if one.subject not in silent}
-        lengths = [fresh.get(one.subject, one) for one in lengths]
-    changed = len(scales.aside) > 0 or len(silent) > 0
-    return replace(chosen, lengths=lengths, plain=plain if changed else None)
-
-
-def _with_half_aside(pairs: Sequence[Estimate], aside: Ints, k: int) -> list[int]:
-    """Return the pairs that may not be set aside: more than half of their reviewer's would be.
-
-    A minority of the reviewer's pairs would then define what is usual.
-    """
-    n_pairs = Counter(one.subject // k for one in pairs if one.value is not None)
-    n_aside = Counter((aside // k).tolist())
-    return [
-        one.subject
-        for one in pairs
-        if 2 * (n_aside[one.subject // k] + 1) > n_pairs[one.subject // k]
-    ]
-
-
-def _most_evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> int | None:
-    """Return the most deviant subject that is significant by itself and not known yet, or None.
-
-    Its bias is part of the reference for all other reviewers, and makes them look biased the other
-    way; so it is set aside and the rest is measured again.
-    """
-    evident = _evident(each, known, healthy)
-    return max(evident, key=evident.__getitem__, default=None)
-
-
-def _evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> dict[int, float]:
-    """Return significant subjects, except known ones, with each one's value over its error."""
-    free = [one for one in each if one.subject not in known]
-    qs = benjamini_hochberg([one.p for one in free])
-    return {
-        one.subject: abs(one.value or 0.0) / (one.se or 1.0)
-        for one, q in zip(free, qs, strict=True)
-        if q is not None and q < 1.0 - LEVEL and abs(one.value or 0.0) > healthy * one.unit
-    }
 
 
 # -- findings --------------------------------------------------------------------------------------

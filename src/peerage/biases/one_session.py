@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from math import fsum, sqrt
 from typing import Any
 
-from peerage.biases.thresholds import outliers
+from peerage.biases.thresholds import add_power, outliers
 from peerage.findings import Audit, AuditLimits, Finding, Status
 from peerage.stats.correlations import correlation, correlation_p, fisher_interval
 from peerage.types import Ballot, Counted, Response
@@ -179,7 +179,10 @@ def _length(
         status = "inconclusive"
     note = "longer answers may also be better ones: one session cannot tell"
     # The only test of a session, so there is nothing to correct for: q is p.
-    return Finding("length", "all", r, low, high, p, n, n_min, status, p, note)
+    finding = Finding("length", "all", r, low, high, p, n, n_min, status, p, note)
+    if status != "inconclusive":
+        return finding
+    return add_power(finding._replace(edge=limits.healthy["length"]), correlation=True)
 
 
 def _position(

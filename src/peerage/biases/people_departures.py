@@ -12,6 +12,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from peerage.biases.thresholds import add_power
 from peerage.findings import Finding
 from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.reviews.judge_shares import JudgeShares, judge_shares, row_means
@@ -49,8 +50,10 @@ def people_findings(rows: Rows, people: Collection[str]) -> tuple[Finding, ...]:
         if np.isfinite(words).any():
             findings.append(_slope(judge, gap, there, words, shares))
         findings += _categories(judge, own, labels, there, category, shares)
-    ps = benjamini_hochberg([finding.p for finding in findings])
-    return tuple(_with_status(one._replace(q=q)) for one, q in zip(findings, ps, strict=True))
+    qs = benjamini_hochberg([finding.p for finding in findings])
+    with_status = [_with_status(one._replace(q=q)) for one, q in zip(findings, qs, strict=True)]
+    n_tested = sum(finding.p is not None for finding in findings)
+    return tuple(add_power(one, n_tested) for one in with_status)
 
 
 def _by_row(rows: Rows, shares: JudgeShares) -> tuple[Floats, dict[str, Ints]]:

@@ -25,7 +25,10 @@ from peerage.stats.tails import f_tail, student_t_p, t_critical
 FLAT = 1e-9
 N_STEPS = 3  # refinements of a solution without one cluster; the whole system is inverted once
 MAX_CONDITION = 1e8
-COINCIDE = "every answer had only one position, so position and answer cannot be separated"
+CANNOT = "so position and answer cannot be separated"
+COINCIDE = f"all reviewers saw each answer at the same position, {CANNOT}"
+FEW_APART = f"too few answers were seen at different positions, {CANNOT}"
+ONE_REVIEW = f"no answer was judged by two reviewers, {CANNOT}"
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 PLACES = (*(f"{word} place" for word in ORDINALS), "places after the eighth", "last place")
 MIDDLE = "middle places"
@@ -386,7 +389,7 @@ class _PlaceSystem:
         places, who = np.flatnonzero(self.present[i]), self.reviewer[i : i + 1]
         if np.isnan(self.curve[i]).any() or len(places) < 2:
             nothing = JackknifeSpread(np.array([np.nan]), np.array([np.nan]), np.array([2]))
-            why = [(np.array([True]), COINCIDE)]
+            why = [(np.array([True]), FEW_APART)]
             [one] = measurements(who, who, np.array([np.nan]), nothing, n, self.scales, why)
             return PlaceEstimate(**_fields(one))
         contrasts = contrasts_of(self.used[places].tolist())

@@ -28,7 +28,9 @@ from numpy.typing import NDArray
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.places import (
     COINCIDE,
+    FEW_APART,
     FLAT,
+    ONE_REVIEW,
     PlaceEstimate,
     contrasts_of,
     describe_curve,
@@ -48,7 +50,7 @@ from peerage.reviews.cells import (
     table_of,
 )
 from peerage.reviews.comparisons import N_PLACES, View
-from peerage.reviews.deviations import AnchorSums
+from peerage.reviews.deviations import AnchorSums, BaseSums
 from peerage.reviews.intervals import Estimate, Fit, SubjectCells, interval_of
 from peerage.reviews.one_scale import Scales
 from peerage.stats.clusters import quotient
@@ -143,7 +145,10 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         else "the test permutes orders within ballots, which assumes independent shuffles"
     )
     if everyone.value is None:
-        return [unknown(NAME, panel, everyone.note, n=everyone.n)]
+        shared = name_columns(BaseSums, panel.compared.sums["base"].sums).n
+        alone = everyone.note == COINCIDE and not shared.any()
+        why = ONE_REVIEW if alone else everyone.note
+        return [unknown(NAME, panel, why, n=everyone.n)]
     words = describe_curve(everyone.place, everyone.curve)
     note = f"{words}; {_correlation_words(sums['correlation'])}; {null}"
     tested = [_test_position(everyone, panel, note, edge, "all")]
@@ -182,7 +187,7 @@ def position_of_all(sums: Sums) -> PlaceEstimate:
     values, vectors = np.linalg.eigh(products)
     free = values > FLAT * max(n, 1)
     if free.sum() < len(used) - 1:
-        return PlaceEstimate(0, *none, note=COINCIDE)
+        return PlaceEstimate(0, *none, note=FEW_APART if free.any() else COINCIDE)
     inverse = (vectors[:, free] / values[free]) @ vectors[:, free].T
     spread = dealt_spread(sums)
     variance = spread.variance[np.ix_(used, used)]
@@ -391,7 +396,7 @@ def anchoring(sums: Tables, scales: Scales) -> list[Estimate]:
     same = np.isin(cells.subject, without_own_order(sums, scales))
     totals = name_columns(AnchorSums, cells.totals)
     reasons = [
-        (same, "every answer had only one position, so all reviewers have the same anchor"),
+        (same, "all reviewers saw the answers in the same order, so all have the same anchor"),
         (totals.squares <= 0.0, "first answers do not differ in quality beyond noise"),
     ]
     return cells.measure(slope, totals.n, scales, reasons)

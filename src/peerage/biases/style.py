@@ -2,8 +2,10 @@
 
 Likeness is the cosine between an answer's character trigrams, hashed, and the mean of the
 reviewer's own answers in other sessions. Within each answer, and with all reviewers on one scale,
-the metric tests whether the reviewer who writes most like the answer also likes it most. Under the
-null hypothesis, reviewers may be permuted within answers.
+the metric tests whether the reviewer who writes most like the answer also likes it most. Likeness
+and liking are relative to the reviewer's usual ones for that model: a taste for a model that writes
+alike is a taste, and nothing tells it from a preference for a style. Under the null hypothesis,
+reviewers may be permuted within answers.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested, as_tested, unknown
-from peerage.reviews.cells import Floats, Ints, group, name_columns, single_cell, table_of
+from peerage.reviews.cells import Floats, Ints, dense, group, name_columns, single_cell, table_of
 from peerage.reviews.comparisons import View, scored_rows
 from peerage.reviews.intervals import estimates
 from peerage.reviews.one_scale import fit_scales
@@ -28,6 +30,7 @@ NAME = "style"
 TEXTS = "the text of each answer"
 NOTHING = "no reviewer has answers of its own to compare with"
 N_FEATURES = 512
+N_SWEEPS = 3
 MAX_BYTES = 20_000  # of an answer are read, which is enough to show its style
 MAX_ANSWERS = 20_000  # of larger tables, only every second, third … session is read
 
@@ -61,10 +64,10 @@ def sums(view: View) -> Sums:
     likeness = np.zeros(reviews.n) if reviews.likeness is None else reviews.likeness
     at = np.flatnonzero(~reviews.own & np.isfinite(likeness) & scales.voice[who])
     who, answer = who[at], reviews.answer[at]
-    liking = _centre_values(
-        (reviews.score[at] - scales.level[who]) / scales.scale[who], who, answer
-    )
-    like = _centre_values(likeness[at], who, answer)
+    pair = who.astype(np.int64) * reviews.n_names + reviews.candidate[at]
+    liking = (reviews.score[at] - scales.level[who]) / scales.scale[who]
+    liking = _centre_values(liking, pair, answer)
+    like = _centre_values(likeness[at], pair, answer)
     n = np.bincount(answer)
     variance = (np.bincount(answer, like * like) / np.maximum(n - 1, 1))[answer]
     columns = LikenessSums(
@@ -109,11 +112,14 @@ def trigrams(text: object) -> Floats:
     return counts / scale if scale > 0.0 else counts
 
 
-def _centre_values(values: Floats, who: Ints, answer: Ints) -> Floats:
-    """Return values minus their answer's mean, then minus their reviewer's mean."""
-    for code in (answer, who):
-        mean = np.bincount(code, values) / np.maximum(np.bincount(code), 1)
-        values = values - mean[code]
+def _centre_values(values: Floats, pair: Ints, answer: Ints) -> Floats:
+    """Return values minus the mean of their reviewer and candidate, and minus their answer's mean.
+
+    If reviews are missing, one mean changes the other a little, so both are removed three times.
+    """
+    codes = [(code, np.maximum(np.bincount(code), 1)) for code in (dense(pair)[0], answer)]
+    for code, n in codes * N_SWEEPS:
+        values = values - (np.bincount(code, values) / n)[code]
     return values
 
 
@@ -123,19 +129,23 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     Of: each reviewer.
     Formula: r(likeness, liking), where likeness = cosine of hashed character trigrams with the
         reviewer's other answers, liking = (score - level) / scale; both minus the mean of the
-        answer and of the reviewer
+        answer and of the reviewer and candidate
     Counts: reviews.
     Healthy: from -{edge} to +{edge}, a correlation.
     Assumes: that reviewers write answers of their own, and that the texts are in the table. For p,
         reviewers are permuted within answers; if the sums of queries vary more than that, their
         variation is used instead. Long tables are sampled.
     Fooled by: subject matter. A reviewer that is good in a field writes like the good answers of
-        that field.
+        that field. A taste for a model that always writes like the reviewer is not seen: it is a
+        taste, and counts in `pair_departure`.
     Example: `style, b: 0.38 [0.31, 0.446], n 1000` – b rates an answer higher the more it is
         written like b's own. Say in the rubric that style does not count.
     """
     cells = sums["reviews"]
-    note = "correlation of likeness to its own answers with liking, on one scale and within answers"
+    note = (
+        "correlation of likeness to its own answers with liking, on one scale, within answers and "
+        "relative to the usual ones for the model"
+    )
     if sums["step"].sums.max(initial=0.0) > 1.0:
         note += "; from a sample of the sessions"
     spread = np.bincount(cells.subject, name_columns(LikenessSums, cells.sums).both ** 2)

@@ -99,6 +99,7 @@ class Tested:
     at_most_indicator: bool = False  # another explanation cannot be ruled out
     contested: bool = False  # two ways to measure it disagree
     error: Error | None = None  # of the tested number; None if only its interval is known
+    dilution: float = 1.0  # by this factor more of the effect is needed than the errors tell
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
@@ -201,6 +202,16 @@ def finding(tested: Tested, q: float | None, n_tested: float = 1.0) -> Finding:
     return Finding(**measured, status=word, q=q, mde=mde, n_needed=n_needed, edge=edge)
 
 
+def add_power(one: Finding, n_tested: float = 1.0, correlation: bool = False) -> Finding:
+    """Return a finding that was made elsewhere, with its smallest detectable effect."""
+    if one.status in SETTLED or one.edge is None:
+        return one
+    measured: dict[str, Any] = {name: getattr(one, name) for name in MEASURED}
+    tested = Tested(**measured, edge=one.edge, correlation=correlation)
+    mde, n_needed = what_it_takes(tested, n_tested)
+    return one._replace(mde=mde, n_needed=n_needed)
+
+
 def what_it_takes(tested: Tested, n_tested: float = 1.0) -> tuple[float | None, int | None]:
     """Return the smallest detectable effect (80% power), and the n needed to settle the finding.
 
@@ -218,7 +229,7 @@ def what_it_takes(tested: Tested, n_tested: float = 1.0) -> tuple[float | None, 
         return None, None
     if tested.side != "both":
         return _takes_beyond(tested, error, n_tested, value)
-    size = _named_size(tested, error, n_tested, edge)
+    size = tested.dilution * _named_size(tested, error, n_tested, edge)
     needed = _n_needed(tested, error, edge / (error.reach + error.usual))
     return math.tanh(size) if tested.correlation else size, needed
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from peerage.boards.models import Estimates, plain, rank_ranges, rare_ends, standing
+from peerage.boards.people_sample import check_sample
 from peerage.reviews.cells import Floats, Ints
 from peerage.reviews.gold import DECISIONS
 from peerage.reviews.judge_shares import JudgeShares, gather_proxies, row_means
@@ -56,6 +57,7 @@ def build_people_board(shares: JudgeShares, people: Collection[str]) -> PeopleBo
         "queries_with_people": n_queries,
         "queries": len(np.unique(shares.unit)),
         "assumption": ASSUMPTION,
+        "not_random": None,
         "corrected": False,
     }
     nothing = [None] * n_groups
@@ -66,8 +68,11 @@ def build_people_board(shares: JudgeShares, people: Collection[str]) -> PeopleBo
         estimates = _estimates(both, shares, labels, by_people)
         columns |= _shown("corrected", estimates) | _ranks(estimates, shares.models)
         notes |= {"corrected": True} | _worth(both, by_people, n_queries)
+        warning = check_sample(shares, np.isfinite(labels), shares.share[:, ~is_person])
+        notes["not_random"] = None if warning is None else warning.sentence
     decided = f" {DECIDED}" if DECISIONS in notes["people"] else ""
-    notes["note"] = _note(notes, judges.shape[1] > 0) + decided
+    warned = "" if notes["not_random"] is None else f" {notes['not_random']}"
+    notes["note"] = _note(notes, judges.shape[1] > 0) + warned + decided
     return PeopleBoard(shares.models, columns, notes)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from peerage.findings import Bounded, Mismatch
 from peerage.labels.judged import Judged
 from peerage.labels.rates import rate
-from peerage.labels.samples import is_selected
+from peerage.labels.selection import is_selected
 from peerage.reviews.cells import Floats
 from peerage.stats.clusters import ratio_interval
 

@@ -10,7 +10,7 @@ import numpy as np
 from peerage.findings import BehindBest, Bounded
 from peerage.labels.judged import Judged
 from peerage.labels.rates import Z
-from peerage.labels.samples import mcnemar_p
+from peerage.labels.selection import mcnemar_p
 
 
 def behind_best(judges: Sequence[Judged]) -> Mapping[str, BehindBest]:

@@ -27,6 +27,7 @@ The tables are by reviewer and cluster, except those of pairs; a table without d
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ from peerage.reviews.cells import (
     table_of,
 )
 from peerage.reviews.comparisons import N_PLACES, ScoredRows
-from peerage.reviews.one_scale import Scales, is_heard, others, quality_by_others
+from peerage.reviews.one_scale import LengthLines, Scales, is_heard, others, quality_by_others
 
 MAX_JOINT = 64  # reviewers whose position effects are solved for together
 
@@ -165,6 +166,15 @@ def deviation_sums(reviews: ScoredRows, scales: Scales) -> dict[str, Cells]:
     return tables
 
 
+def _without_length(reviews: ScoredRows, lines: LengthLines) -> ScoredRows:
+    """Return rows whose scores do not contain what some reviewers add for length."""
+    if reviews.length is None:
+        return reviews
+    who = reviews.reviewer
+    added = lines.slope[who] * np.nan_to_num(reviews.length - lines.middle[who])
+    return replace(reviews, score=reviews.score - added)
+
+
 class _RowsByCell:
     """Some compared rows, with their scores, qualities, and cells by reviewer."""
 
@@ -179,6 +189,8 @@ class _ComparedRows:
     """A block's rows with the others' view of them; each method returns one table of sums."""
 
     def __init__(self, reviews: ScoredRows, scales: Scales) -> None:
+        lines = scales.lengths
+        reviews = reviews if lines is None else _without_length(reviews, lines)
         self.reviews, self.scales = reviews, scales
         self.judged = is_heard(reviews, scales.aside)  # an answer of another model, not set aside
         self.heard = self.judged & scales.voice[reviews.reviewer]

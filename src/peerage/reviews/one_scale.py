@@ -110,6 +110,16 @@ class Moments:
         return _regression(self.n2, self.y2, self.q2, self.yq, self.p, centred=not self.compares)
 
 
+class LengthLines(NamedTuple):
+    """The points that some reviewers evidently add for length, by name code.
+
+    A line has slope 0 for everyone else. `middle` is the mean of log words that a reviewer saw.
+    """
+
+    slope: Floats  # points for a unit of log words
+    middle: Floats
+
+
 @dataclass(frozen=True, slots=True)
 class Scales:
     """Levels and scales of all reviewers, by name code, and how far to trust them.
@@ -134,6 +144,7 @@ class Scales:
     converged: bool
     compares: bool
     aside: Ints = field(default_factory=lambda: NOBODY)  # pairs that were left out
+    lengths: LengthLines | None = None  # subtracted from scores before these are compared
 
     @property
     def pull(self) -> Floats:

@@ -18,6 +18,7 @@ N_HALVINGS = 60
 LARGEST = 1e12
 LARGEST_LOG = 700.0
 MOST_SIGNS = 1_000  # of which a tail is counted in whole numbers; of more it is a sum of floats
+FAR_ENOUGH = 8.0  # from here on an asymptotic series has ten digits
 
 
 def normal_p(z: float) -> float:
@@ -153,6 +154,20 @@ def _crossing(rising: Callable[[float], float], wanted: float) -> float:
         middle = (low + high) / 2.0
         low, high = (middle, high) if rising(middle) < wanted else (low, middle)
     return high
+
+
+def trigamma(x: float) -> float:
+    """Return the second derivative of log Γ at x > 0: the variance of the log of a Γ(x) variable.
+
+    The recurrence ψ′(x) = ψ′(x + 1) + 1/x² leads to values for which the asymptotic series holds.
+    """
+    total = 0.0
+    while x < FAR_ENOUGH:
+        total += 1.0 / (x * x)
+        x += 1.0
+    y = 1.0 / (x * x)
+    series = y * (1.0 / 6.0 - y * (1.0 / 30.0 - y * (1.0 / 42.0 - y / 30.0)))
+    return total + (1.0 + 0.5 / x + series) / x
 
 
 def _gamma_ratio(a: float) -> float:

@@ -295,9 +295,13 @@ class ItemBoard(BoardDocument):
 
 
 class AuditDocument(ReplyModel):
-    """The audit of the reviewers over many sessions."""
+    """The audit of the reviewers over many sessions.
+
+    `n_able` of the findings could find something in this data.
+    """
 
     findings: list[FindingDocument]  # type: ignore[valid-type]
+    n_able: int
     parameters: dict[str, Any]
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 WORDS = {  # whether the audit can measure a metric, by the status of its finding
     "evidence": "yes: evidence of bias",
     "indicator": "yes: a sign of bias",
-    "clear": "yes: no bias",
+    "clear": "yes: within the healthy range",
     "inconclusive": "yes, but inconclusive",
     "too_few": "too few observations",
     "not_identifiable": "no",

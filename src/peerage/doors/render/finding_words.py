@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from typing import get_args
 
+from peerage.biases.thresholds import COUNTED
 from peerage.doors.render.phrases import finding_value
 from peerage.errors import few, how_many
-from peerage.findings import Audit, Finding
+from peerage.findings import Audit, Finding, Status
 
 GRAVE = ("evidence", "indicator")
 N_NAMED = 6  # accused reviewers that a headline names
 PREFIXES = {"evidence": "evidence of bias against", "indicator": "an indicator of bias against"}
+SHARED_PREFIXES = {
+    "evidence": "evidence of a bias of all reviewers together",
+    "indicator": "an indicator of a bias of all reviewers together",
+}
+STATUS_WORDS = {"too_few": "with too little data"}
 # For each metric: its topic, its finding in words, and advice for a serious finding.
 WORDS: Mapping[str, tuple[str, str, str]] = {
     "length": (
@@ -158,19 +166,87 @@ def finding_sentence(finding: Finding, in_shares: bool = False) -> str:
 
 
 def audit_headline(audit: Audit) -> str:
-    """Return which reviewers an audit has evidence or indicators against, in one sentence."""
+    """Return which reviewers an audit has evidence or indicators against, in one sentence.
+
+    If there are none, return how many checks could have found something.
+    """
     judged = {one.subject.partition(">")[0] for one in audit.findings} - {"all"}
-    if all(one.status == "too_few" for one in audit.findings):
-        return "Bias is unknown so far: there is too little data."
     accused, words = set[str](), []
     for status in GRAVE:
-        names = {one.subject.partition(">")[0] for one in audit.findings if one.status == status}
+        grave = [one for one in audit.findings if one.status == status]
+        names = {one.subject.partition(">")[0] for one in grave}
         if new := sorted(names & judged - accused):
             of = "" if accused else f" of {how_many(len(judged), 'reviewer')}"
             words.append(f"{PREFIXES[status]} {len(new)}{of}: {few(new, N_NAMED)}")
-        accused |= names
-    text = "; ".join(words) or "no reviewer shows signs of bias"
-    return f"{text[0].upper()}{text[1:]}."
+        accused |= names & judged
+        if "all" in names:
+            metrics = [one.metric for one in grave if one.subject == "all"]
+            topics = few([words_of_metric(metric)[0].lower() for metric in metrics], N_NAMED)
+            words.append(f"{SHARED_PREFIXES[status]}: {topics}")
+    text = "; ".join(words)
+    return f"{text[0].upper()}{text[1:]}." if text else describe_reach(audit)
+
+
+def describe_reach(audit: Audit) -> str:
+    """Return how many checks of an audit that found nothing could have found something.
+
+    If none could, return what is needed.
+    """
+    n, n_able = len(audit.findings), audit.n_able
+    if n_able:
+        return f"{n_able:,} of {how_many(n, 'check')} could find something here; none did."
+    none_of = f"none of {how_many(n, 'check')}" if n > 1 else "the only check cannot"
+    could = f"{none_of} could find something here" if n > 1 else f"{none_of} find something here"
+    return f"Too early to say: {could}. {_what_is_needed(audit)}".rstrip()
+
+
+def reach_in_short(audit: Audit) -> str:
+    """Return the same about one reviewer, without what is needed."""
+    n, n_able = len(audit.findings), audit.n_able
+    if not n_able:
+        return "too early to say: no check could find something here"
+    return f"{n_able:,} of {how_many(n, 'check')} could find something here; none did"
+
+
+def _what_is_needed(audit: Audit) -> str:
+    """Return which check is the nearest to its minimum, or why most cannot be measured."""
+    few_yet = [one for one in audit.findings if one.status == "too_few" and one.n_min > 0]
+    if few_yet:
+        nearest = max(few_yet, key=lambda one: one.n / one.n_min)
+        counted = COUNTED.get(nearest.metric, "observations")
+        name, needed = nearest.metric.replace("_", " "), f"{nearest.n_min:,} {counted}"
+        return f"The nearest, {name}, has {nearest.n:,} of the {needed} it needs."
+    reasons = Counter(one.note for one in audit.findings if one.status == "not_identifiable")
+    if reasons:
+        return f"The most frequent reason: {reasons.most_common(1)[0][0]}."
+    return "More sessions are needed." if audit.findings else ""
+
+
+def audit_verdict(audit: Audit) -> str:
+    """Return the first line of an audit: what was found or could be found, and the counts."""
+    n_evidence = sum(one.status == "evidence" for one in audit.findings)
+    n_indicators = sum(one.status == "indicator" for one in audit.findings)
+    counts = audit_counts(audit)
+    if not n_evidence and not n_indicators:
+        return f"{describe_reach(audit)} {counts}".rstrip()
+    n = how_many(len(audit.findings), "check")
+    if n_evidence:
+        return f"Evidence of bias in {n_evidence:,} of {n}. {counts}"
+    able = f"{audit.n_able:,} of {n} could find something here"
+    indicators = how_many(n_indicators, "indicator")
+    return f"No evidence of bias, but {indicators}; {able}. {counts}"
+
+
+def audit_counts(audit: Audit) -> str:
+    """Return the numbers of findings by status, the most serious first."""
+    by_status = Counter(one.status for one in audit.findings)
+    counts = [
+        f"{by_status[status]:,} {STATUS_WORDS.get(status, status.replace('_', ' '))}"
+        for status in get_args(Status)[::-1]
+        if by_status[status]
+    ]
+    text = ", ".join(counts)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def sentence_and_advice(finding: Finding, in_shares: bool = False) -> tuple[str, str]:

@@ -26,16 +26,17 @@ from peerage.doors.render.board_tables import (
 )
 from peerage.doors.render.finding_words import (
     GRAVE,
+    audit_counts,
     audit_headline,
     finding_sentence,
     is_in_shares,
+    reach_in_short,
 )
 from peerage.doors.render.layout import Block, Heading, TextTable
 from peerage.doors.render.model_names import clear_names, clear_winners, model_name
 from peerage.doors.render.phrases import (
     NOTHING,
     agreement,
-    audit_verdict,
     board_options,
     flag_text,
     one_line,
@@ -411,7 +412,7 @@ def audit_page(audit: Audit, site: Site = NO_SITE) -> str:
         n_reviewers=audit.views.get("reviewers", 0),
         n_reviews=audit.views.get("reviews", 0),
         headline=audit_headline(audit),
-        verdict=audit_verdict(audit),
+        counts=audit_counts(audit),
         flags=[flag_text(flag) for flag in audit.views.get("flags", ())],
         against_people=[
             (type(one).__name__, one) for one in scorecard_blocks(audit.against_people)
@@ -440,6 +441,7 @@ class ReviewerFindings(NamedTuple):
     grave: Sequence[GraveFinding]
     counts: Sequence[tuple[str, int]]  # number of findings by status, the most serious first
     table: TextTable
+    reach: str  # how many of the checks could find something
 
 
 def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
@@ -452,14 +454,15 @@ def findings_by_reviewer(audit: Audit) -> list[ReviewerFindings]:
     for name, findings in by_name.items():
         n = Counter[str](finding.status for finding in findings)
         counts = [(status.replace("_", " "), n[status]) for status in STATUS_STYLES if n[status]]
-        table = findings_table(replace(audit, findings=tuple(findings)), plain=True)
+        about = replace(audit, findings=tuple(findings))
+        table = findings_table(about, plain=True)
         grave = [
             _grave_finding(one, is_in_shares(audit, one.subject))
             for one in findings
             if one.status in GRAVE
         ]
         grave.sort(key=lambda one: GRAVE.index(one.status))
-        cards.append(ReviewerFindings(name, grave, counts, table))
+        cards.append(ReviewerFindings(name, grave, counts, table, reach_in_short(about)))
     return sorted(
         cards,
         key=lambda card: (

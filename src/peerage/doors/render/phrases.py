@@ -25,7 +25,7 @@ from peerage.events import (
     n_words,
     read_event,
 )
-from peerage.findings import Audit, Finding
+from peerage.findings import Finding
 from peerage.text import visible
 from peerage.types import Event, Failure, Gate, Response
 
@@ -393,21 +393,6 @@ def tuning(search: Mapping[str, Any]) -> str:
         f"{signed_figure(search['kendall_tau'])} (now {signed_figure(search['before'])}). The "
         f"figure to trust is the cross-validated τ, {signed_figure(search['cross_validated'])}."
     )
-
-
-def audit_verdict(audit: Audit) -> str:
-    """Return the first line of an audit: the numbers of findings by status."""
-    by_status = Counter(finding.status for finding in audit.findings)
-    n, n_evidence = len(audit.findings), by_status.pop("evidence", 0)
-    if by_status == {"too_few": n}:
-        return f"Bias is unknown so far: all {n} findings have too little data."
-    words = {"too_few": "with too little data"}
-    rest = ", ".join(
-        f"{count} {words.get(status, status.replace('_', ' '))}"
-        for status, count in by_status.items()
-    )
-    evidence = f"Evidence of bias in {n_evidence} of" if n_evidence else "No evidence of bias in"
-    return f"{evidence} {how_many(n, 'finding')}" + (f"; {rest}." if rest else ".")
 
 
 OWN_VOTES_SENTENCES = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from peerage.biases.thresholds import describe_power
 from peerage.boards import Board
 from peerage.doors.render.board_tables import Row, Rows, board_table, rows_by_category
-from peerage.doors.render.finding_words import is_in_shares, name_measurement
+from peerage.doors.render.finding_words import audit_verdict, is_in_shares, name_measurement
 from peerage.doors.render.layout import (
     Cell,
     Interval,
@@ -21,7 +21,6 @@ from peerage.doors.render.phrases import (
     NOTHING,
     OWN_VOTES,
     agreement,
-    audit_verdict,
     board_window,
     figure,
     finding_n,

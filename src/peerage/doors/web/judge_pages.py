@@ -15,7 +15,9 @@ from peerage.anchors import AnchorReport, anchors_of_reports
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.finding_words import (
     GRAVE,
+    audit_counts,
     audit_headline,
+    describe_reach,
     is_in_shares,
     name_subject,
     sentence_and_advice,
@@ -23,7 +25,7 @@ from peerage.doors.render.finding_words import (
 )
 from peerage.doors.render.judge_views import advice_blocks, alarm_lines, anchors_blocks
 from peerage.doors.render.pages import Axis, audit_charts, axis_around, taste_chart
-from peerage.doors.render.phrases import audit_verdict, flag_text
+from peerage.doors.render.phrases import flag_text
 from peerage.doors.render.report_views import STATUS_STYLES
 from peerage.doors.render.scorecard_views import scorecard_blocks
 from peerage.doors.web.templating import PageRoute, kept_page, without_backticks
@@ -252,7 +254,8 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
             if any(getattr(facts[name], one[0]) for name in names if name in facts)
         ],
         "headline": audit_headline(audit),
-        "verdict": audit_verdict(audit),
+        "counts_by_status": audit_counts(audit),
+        "reach": describe_reach(audit),
         "flags": [flag_text(flag) for flag in audit.views.get("flags", ())],
         "against_people": [
             (type(one).__name__, one) for one in scorecard_blocks(audit.against_people)

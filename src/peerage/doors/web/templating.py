@@ -26,6 +26,7 @@ from peerage.council.safety import looks_like_a_refusal
 from peerage.doors.http.access import client_of, landing
 from peerage.doors.http.problems import BUG, status_of
 from peerage.doors.http.report_routes import ReportCache
+from peerage.doors.render.finding_words import audit_verdict
 from peerage.doors.render.layout import level
 from peerage.doors.render.model_names import clear_names
 from peerage.doors.render.pages import environment
@@ -33,7 +34,6 @@ from peerage.doors.render.phrases import (
     NOTHING,
     OWN_VOTES_SENTENCES,
     RULES,
-    audit_verdict,
     figure,
     is_lopsided,
     money,

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from peerage.reviews.cells import Bools, Floats
-from peerage.stats.tails import sign_test_p, student_t_p
+from peerage.stats.samples import welch_p
+from peerage.stats.tails import sign_test_p
 
 FEWEST = 5  # answers on each side, below which nothing is tested
 
@@ -26,25 +27,17 @@ def is_selected(labelled: Bools, judged: Floats, words: Floats, *, binary: bool)
             int((~labelled & (judged == 0)).sum()),
         )
     else:
-        p = welch_p(judged[labelled & known], judged[~labelled & known])
+        p = _mean_p(judged[labelled & known], judged[~labelled & known])
     if p is not None and 2.0 * p < 0.01:
         return "verdicts"
     there = np.isfinite(words) & (words > 0)
     logs = np.log(np.where(there, words, 1.0))
-    p = welch_p(logs[labelled & there], logs[~labelled & there])
+    p = _mean_p(logs[labelled & there], logs[~labelled & there])
     return "lengths" if p is not None and 2.0 * p < 0.01 else ""
 
 
-def welch_p(one: Floats, other: Floats) -> float | None:
-    """Return the two-sided p that two samples have one mean; None for too few values."""
-    if min(len(one), len(other)) < FEWEST:
-        return None
-    a, b = float(one.var(ddof=1)) / len(one), float(other.var(ddof=1)) / len(other)
-    gap = float(one.mean() - other.mean())
-    if a + b <= 0.0:
-        return 1.0 if gap == 0.0 else 0.0
-    df = (a + b) ** 2 / (a * a / (len(one) - 1) + b * b / (len(other) - 1))
-    return student_t_p(gap / math.sqrt(a + b), df)
+def _mean_p(one: Floats, other: Floats) -> float | None:
+    return welch_p(one, other) if min(len(one), len(other)) >= FEWEST else None
 
 
 def fisher_p(a: int, b: int, c: int, d: int) -> float | None:
