@@ -355,8 +355,11 @@ def test_who_abstains_on_purpose_is_not_asked_again():
     ):
         result = read(sealed(data))
         assert (result.review.abstained, result.fault) == (reason, "")
+
+
+def test_a_decision_has_no_abstention_in_its_form():
     decision = parse_decision(sealed({"abstained": True, "reason": "Unsure."}), PAGE)
-    assert (decision.approved, decision.reasons, decision.fault) == (None, ("Unsure.",), "")
+    assert (decision.approved, decision.reasons, decision.fault) == (None, (), "contested")
 
 
 # -- any text at all ---------------------------------------------------------------------------

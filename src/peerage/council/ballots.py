@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from peerage.council.prompts import Page
+from peerage.council.forms import CLAIM_KEYS, NOTE_KEY, fits_form, fits_unknown_form
+from peerage.council.prompts import Page, binary_schema
 from peerage.council.seals import Object, Sealed, bare_object, find_sealed, fold_key
 from peerage.text import valid_text
 from peerage.types import MAX_LABELS, Ballot, Review, Seal
@@ -74,9 +75,16 @@ def read_review(
         return _unread(ballot, sealed.fault, raw)
     readings = [_Reading(value, ballot) for value in objects]
     says = {json.dumps(reading.vote(), sort_keys=True) for reading in readings}
-    if len(says) > 1 or any(reading.is_contested for reading in readings):
+    is_whole = all(is_filled_form(value, ballot, page.schema) for value in objects)
+    if len(says) > 1 or not is_whole or any(reading.is_contested for reading in readings):
         return _unread(ballot, "contested", raw)
     return readings[-1].read(raw, flags)
+
+
+def is_filled_form(value: Object, ballot: Ballot, form: Mapping[str, Any]) -> bool:
+    """Return whether a review has nothing that its form does not have; an empty one is unknown."""
+    find = Labels(ballot).find
+    return fits_form(value, form, find) if form else fits_unknown_form(value, find)
 
 
 def review_of(data: object, ballot: Ballot, *, raw: str = "", flags: Flags = ()) -> Review:
@@ -117,14 +125,16 @@ def parse_decision(
     An approval is never read from a reply without the code.
     """
     sealed = Sealed(fault="cut_off") if is_cut else find_sealed(text, page.code, page.text)
+    form = binary_schema(page.code)
     if sealed.objects:
         decisions = [decision_of(value) for value in sealed.objects]
-        if len({decision.approved for decision in decisions}) > 1:
+        is_whole = all(fits_form(value, form) for value in sealed.objects)
+        if len({decision.approved for decision in decisions}) > 1 or not is_whole:
             return Decision(None, flag="contested", fault="contested")
         return decisions[-1]
     fault = "empty" if not text.strip() else sealed.fault
     bare = bare_object(text, page.text) if seal == "preferred" and fault == "no_code" else None
-    decision = decision_of(bare or {})
+    decision = decision_of(bare if bare and fits_form(bare, form) else {})
     if decision.approved is False:
         return Decision(False, decision.reasons, "unsealed")
     return Decision(None, flag=fault, fault=fault)
@@ -245,12 +255,7 @@ MARK = re.compile(
     r"(?:(?:/|out\s{1,5}of)\s{0,5}10(?:\.0{0,5})?|(?P<percent>%))?[*\s]{0,9}+"
 )
 MARK_KEYS = ("score", "mark", "value", "rating", "points", "grade")
-CLAIM_KEYS = ("overall", "total", "score", "overall_score", "total_score", "weighted_score")
 NO_MARKS = {*CLAIM_KEYS, *LABEL_KEYS, "rank", "place", "position", "ranking"}
-NOTE_KEY = re.compile(
-    r"(?P<plain>notes?|comments?|reasons?)|reasoning|rationale|justification|explanation|critiques?"
-    r"|feedback|summary|analysis|assessment|remarks?|strengths?|weakness(?:es)?|pros|cons|why|verdict"
-)
 
 
 def read_mark(value: Any) -> float | None:
