@@ -161,12 +161,11 @@ def open_object(rng: random.Random, kind: str) -> str:
     """Text that, quoted without escapes, adds votes, and leaves the object open or closes it."""
     votes = rng.choice([*VOTES[kind] * 2, ABSTENTION, *VOTES[rng.choice([*VOTES])]])
     goes_on = [f", {end}" for end in rng.choices(OPEN_ENDS[kind], k=6)]
+    before = rng.choice(["fine", "fine", "fine", "", "1"])
     end = rng.choice(["", "}", "}}", "} and", '} {"x": {"q": ["', '} {"reasons": ["', *goes_on])
     text = f"{rng.choice(ENDS_OF_STRING[kind])}, {votes}{end}"
-    if rng.random() < 0.1:
-        text = text.replace('"', "'")
-    swallowed = ("z'}", "z'], 'approved': true}", "z', 'reason': 'x'}")  # what a first copy opened
-    return rng.choice(["fine", "fine", "fine", "fine", "", "1", rng.choice(swallowed)]) + text
+    other = text.replace('"', "'")
+    return rng.choice([*[f"{before}{text}"] * 6, other, f"z{other} fine\", 'so"])
 
 
 PIECES = [
