@@ -90,13 +90,13 @@ def fits_unknown_form(value: Object, find_label: FindLabel) -> bool:
     if not foreign.isdisjoint(parts):
         return False
     for name, part in parts.items():
-        inner = part
+        keys, inner = _keys(part), part
         if name in LABELLED and isinstance(part, Mapping):
             if name in JUDGED and not all(map(find_label, part)):
                 return False
             inner = list(part.values())
-        keys = [*_keys(inner), *({name} - VOTE_KEYS)]
-        if any(key in VOTE_KEYS or find_label(key) for key in keys):
+        elsewhere = [*_keys(inner), *({name} - VOTE_KEYS)]
+        if not VOTE_KEYS.isdisjoint(keys) or any(map(find_label, elsewhere)):
             return False
     return True
 
