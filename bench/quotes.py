@@ -66,8 +66,8 @@ class Constraining:
     def wants_brief(self, seat: Seat) -> bool:
         return self.caller.wants_brief(seat)
 
-    async def call(self, call: Call, *more: object) -> Reply | Failure:
-        return await self.caller.call(call, *more)
+    async def call(self, call: Call, *_: object) -> Reply | Failure:
+        return await self.caller.call(call)
 
 
 def run(n_reviews: int = 12) -> list[Row]:

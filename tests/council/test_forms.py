@@ -21,11 +21,8 @@ HOLISTIC = {
 }
 MARKS = dict.fromkeys(DIMENSIONS, 7)
 BY_RUBRIC = {"evaluations": {name: {"notes": "fine", **MARKS} for name in NAMES}, "ranking": NAMES}
-WHOLE = {
-    "holistic": HOLISTIC,
-    "rubric": BY_RUBRIC,
-    "binary": {"reasons": ["no"], "approved": False},
-}
+BINARY = {"reasons": ["no"], "approved": False}
+WHOLE = {"holistic": HOLISTIC, "rubric": BY_RUBRIC, "binary": BINARY}
 
 
 def fault(kind: str, text: str) -> str:

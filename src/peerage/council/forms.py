@@ -17,13 +17,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from peerage.council.prompts import heading
-from peerage.council.seals import Object, fold_key, parts_of
+from peerage.council.seals import Object, fold_key
+from peerage.text import parts_of
 
 Schema = Mapping[str, Any]
 FindLabel = Callable[[object], str | None]
 
-# Keys beside the marks of one answer that are read in other words than the form's.
+# Keys of one answer's evaluation that are read in other words than the form's.
+LABEL_KEYS = ("label", "id", "name", "response", "answer", "candidate", "option", "model")
+MARK_KEYS = ("score", "mark", "value", "rating", "points", "grade")
 CLAIM_KEYS = ("overall", "total", "score", "overall_score", "total_score", "weighted_score")
+NO_MARKS = {*CLAIM_KEYS, *LABEL_KEYS, "rank", "place", "position", "ranking"}
 NOTE_KEY = re.compile(
     r"(?P<plain>notes?|comments?|reasons?)|reasoning|rationale|justification|explanation|critiques?"
     r"|feedback|summary|analysis|assessment|remarks?|strengths?|weakness(?:es)?|pros|cons|why|verdict"
@@ -35,12 +39,13 @@ HOLISTIC_KEYS, DECISION_KEYS = ("notes", "scores", "agrees"), ("approved", "vote
 VOTE_KEYS = {"abstained", "agrees", "ballot", "evaluations", "ranking", "scores", *DECISION_KEYS}
 
 
-def no_label(_: object) -> None:
-    """Find no label: the form of a decision has none."""
+def fits_form(value: Any, form: Schema, find_label: FindLabel = lambda _: None) -> bool:
+    """Return whether a value has no part that its form, a JSON schema, does not have there.
 
-
-def fits_form(value: Any, form: Schema, find_label: FindLabel = no_label) -> bool:
-    """Return whether a value has no part that its form, a JSON schema, does not have there."""
+    An empty form is that of a review to an unknown prompt.
+    """
+    if not form:
+        return _fits_unknown_form(value, find_label)
     return _fits(value, form, form.get("$defs", {}), find_label)
 
 
@@ -53,8 +58,7 @@ def _fits(value: Any, form: Schema, defs: Mapping[str, Schema], find_label: Find
             part is not None and _fits(inner, part, defs, find_label) for part, inner in forms
         )
     if isinstance(value, list | tuple):
-        is_list = form.get("type") in ("array", "string")
-        return is_list and not any(isinstance(part, Mapping) for part in parts_of(value))
+        return form.get("type") in ("array", "string") and not _keys_of(value)
     return True
 
 
@@ -81,27 +85,26 @@ def _is_beside_marks(name: str) -> bool:
     return name in CLAIM_KEYS or NOTE_KEY.fullmatch(name) is not None
 
 
-def fits_unknown_form(value: Object, find_label: FindLabel) -> bool:
+def _fits_unknown_form(value: Object, find_label: FindLabel) -> bool:
     """Return whether a review to an unknown prompt has its votes and labels in their places."""
     parts = {fold_key(key): part for key, part in value.items() if isinstance(key, str)}
-    by_rubric = "evaluations" in parts
-    foreign = {*DECISION_KEYS, *(HOLISTIC_KEYS if by_rubric else ())}
-    foreign |= {key for key in _keys(parts.get("evaluations")) if not _is_beside_marks(key)}
+    foreign = {*DECISION_KEYS, *(HOLISTIC_KEYS if "evaluations" in parts else ())}
+    foreign |= {key for key in _keys_of(parts.get("evaluations")) if not _is_beside_marks(key)}
     if not foreign.isdisjoint(parts):
         return False
     for name, part in parts.items():
-        keys, inner = _keys(part), part
+        keys, inner = _keys_of(part), part
         if name in LABELLED and isinstance(part, Mapping):
             if name in JUDGED and not all(map(find_label, part)):
                 return False
             inner = list(part.values())
-        elsewhere = [*_keys(inner), *({name} - VOTE_KEYS)]
+        elsewhere = [*_keys_of(inner), *({name} - VOTE_KEYS)]
         if not VOTE_KEYS.isdisjoint(keys) or any(map(find_label, elsewhere)):
             return False
     return True
 
 
-def _keys(value: Any) -> list[str]:
+def _keys_of(value: Any) -> list[str]:
     """Return the keys of all objects in a value, normalised."""
     objects = (part for part in parts_of(value) if isinstance(part, Mapping))
     return [fold_key(key) for one in objects for key in one if isinstance(key, str)]

@@ -13,17 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from peerage.council.ballots import Decision, abstain, decision_of, is_filled_form, review_of
+from peerage.council.ballots import Decision, Labels, abstain, decision_of, review_of
 from peerage.council.blinding import slots_of
 from peerage.council.counting import places, soft_votes_of
 from peerage.council.dissent import note_of, with_names
-from peerage.council.seals import (
-    ContestedError,
-    goes_on,
-    has_double_key,
-    read_object,
-    without_thinking,
-)
+from peerage.council.forms import fits_form
+from peerage.council.seals import GOES_ON, read_object, without_thinking
 from peerage.errors import UnreadableError
 from peerage.events import DealtBallot, PersonReviewed, Rechecked, Reviewed, ReviewReading
 from peerage.text import valid_text, valid_values
@@ -46,8 +41,6 @@ from peerage.types import (
 MAX_UNREAD = 200  # braces that do not begin an object, after which the search stops
 MAX_LINES = 2_000
 CONTESTED = "contested"
-UNKNOWN_FORM: Mapping[str, Any] = {}
-LENIENT = json.JSONDecoder(strict=False)  # a key may occur twice
 FINAL_RANKING = re.compile(r"^.{0,80}?\bfinal ranking\b[^\n:]{0,80}:", re.IGNORECASE | re.MULTILINE)
 LISTED = re.compile(r"[ \t*_#(]{0,20}+(?:\d{1,4}[.):]|[-*•])[*_)\s]{0,20}+(\S.{0,500})")
 
@@ -75,7 +68,7 @@ def _read_foreign(text: object, ballot: Ballot) -> tuple[Review, bool]:
     for value, flags, is_contested in _values(body):
         review = review_of(value, ballot, raw=text, flags=flags)
         if review.abstained not in ("no_labels", "empty", "not_an_object"):
-            fits = not isinstance(value, dict) or is_filled_form(value, ballot, UNKNOWN_FORM)
+            fits = not isinstance(value, dict) or fits_form(value, {}, Labels(ballot).find)
             return review, is_contested or not fits
     review = review_of(_final_ranking(body) or body, ballot, raw=text)
     ranked = any(name in ballot.author_by_label for tier in review.ranking for name in tier)
@@ -95,26 +88,22 @@ def _values(text: str) -> Iterator[tuple[Any, tuple[str, ...], bool]]:
     Each comes with its flags, and whether a key occurs twice in it or JSON goes on after its end.
     """
     values: list[tuple[Any, tuple[str, ...], bool]] = []
-    at, n_unread = 0, 0
+    n_unread = 0
     try:
-        values.append((json.loads(text), (), has_double_key(text)))
+        whole = json.loads(text)
     except (ValueError, RecursionError):
-        while (at := text.find("{", at)) >= 0 and n_unread < MAX_UNREAD:
-            try:
-                value, at, flags, is_double = _value_at(text, at)
-                values.append((value, flags, is_double or goes_on(text, at)))
-            except (ValueError, RecursionError):
-                at, n_unread = at + 1, n_unread + 1
+        whole = {}
+    if not isinstance(whole, dict):
+        values.append((whole, (), False))
+    at = len(text) if values else 0
+    while (at := text.find("{", at)) >= 0 and n_unread < MAX_UNREAD:
+        try:
+            value, at, how = read_object(text, at)
+            flags = ("recovered:mended",) if how == "mended" else ()
+            values.append((value, flags, how == CONTESTED or bool(GOES_ON.match(text, at))))
+        except (ValueError, RecursionError):
+            at, n_unread = at + 1, n_unread + 1
     yield from reversed(values)
-
-
-def _value_at(text: str, start: int) -> tuple[Any, int, tuple[str, ...], bool]:
-    """Return a value, its end, its flags, and whether a key occurs twice; the last one counts."""
-    try:
-        value, end, is_mended = read_object(text, start)
-    except ContestedError:
-        return *LENIENT.raw_decode(text, start), (), True
-    return value, end, ("recovered:mended",) if is_mended else (), False
 
 
 def _final_ranking(text: str) -> list[str] | str:

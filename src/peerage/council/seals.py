@@ -13,18 +13,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from peerage.text import parts_of
+
 Object = dict[str, Any]
 Reader = Callable[[str, int], tuple[Any, int]]
 
-MAX_PLACES = 16  # objects that begin with the code; if there are more, none counts
-MAX_DEPTH = 64
+# If more objects begin with the code, none counts; an object that is nested deeper is not repaired.
+MAX_PLACES, MAX_DEPTH = 16, 64
 GAPS, EDGES = re.compile(r"[\s\-_]+"), " *_`\"'"
-NO_REMARK = ("ballot", "approved")
 LABEL_TEXT = re.compile(r"[\w ]{1,40}")
 QUOTES = "\"'“”„‘’"
 CLOSERS = {'"': '"', "'": "'"} | dict.fromkeys("“”„", '”“"') | dict.fromkeys("‘’", "’‘'")
@@ -44,7 +45,8 @@ STRINGS = {
 }
 # A quotation mark as it ends a string of an object, with what follows.
 END_OF_STRING = re.compile(rf"[{QUOTES}]\s*+(?:[:\]}}]|,\s*+[{QUOTES}\[{{])")
-CLOSING = "}] \t\r\n"
+# JSON after the end of an object: perhaps closing brackets, then a comma and another value.
+GOES_ON = re.compile(rf"[\s}}\]]*+,\s*+[{QUOTES}{{\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +120,17 @@ def bare_object(reply: str, shown: str) -> Object | None:
     return value if is_bare and _squeeze(text) not in _squeeze(shown) else None
 
 
-def read_object(text: str, start: int) -> tuple[Any, int, bool]:
-    """Return the value at `start`, its end, and whether it was repaired, or raise ValueError."""
-    try:
-        return *_decode(text, start), False
-    except (ValueError, RecursionError):
-        return *_mend(text, start), True
+def read_object(text: str, start: int) -> tuple[Any, int, str]:
+    """Return the value at `start`, its end, and if it was not plain JSON, "mended" or "contested".
 
-
-def has_double_key(text: str) -> bool:
-    """Return whether a key occurs twice in an object of a JSON text."""
+    Of a key that occurs twice the last one counts. Raise ValueError if there is no value.
+    """
     try:
-        DECODER.decode(text)
+        return *_decode(text, start), ""
     except ContestedError:
-        return True
-    return False
+        return *json.JSONDecoder(strict=False).raw_decode(text, start), "contested"
+    except (ValueError, RecursionError):
+        return *_mend(text, start), "mended"
 
 
 def unwrap_reply(reply: str) -> str:
@@ -204,25 +202,14 @@ def _may_go_on(text: str, span: Span, quotes: str, shown: str) -> bool:
     to its last closing brackets, then occurs in the prompt, and the rest of the reviewer's text
     follows, with a quotation mark and a brace.
     """
-    if goes_on(text, span.end):
+    if GOES_ON.match(text, span.end):
         return True
     tail = text[span.end : span.following]
     quote = re.search(f"[{quotes}]", tail)
     if quote is None or "}" not in tail[quote.end() :] or not _has_remark(span.value):
         return False
     ending = text[max(text.rfind(mark, span.start, span.end) for mark in quotes) : span.end]
-    return _squeeze(ending.rstrip(CLOSING)) in _squeeze(shown)
-
-
-def goes_on(text: str, at: int) -> bool:
-    """Return whether JSON follows: perhaps closing brackets, then a comma and another value."""
-    at = _skip(text, at)
-    while text[at : at + 1] in ("}", "]"):
-        at = _skip(text, at + 1)
-    if text[at : at + 1] != ",":
-        return False
-    at = _skip(text, at + 1)
-    return at < len(text) and text[at] in QUOTES + "{["
+    return _squeeze(ending.rstrip("}] \t\r\n")) in _squeeze(shown)
 
 
 def _squeeze(text: str) -> str:
@@ -232,27 +219,12 @@ def _squeeze(text: str) -> str:
 
 def _has_remark(value: Object) -> bool:
     """Return whether an object contains text besides its code, its decision and plain labels."""
-    for key, part in value.items():
-        name = fold_key(key)
-        if name in NO_REMARK:
-            continue
-        texts = (text for text in parts_of(part) if isinstance(text, str))
-        if not all(name == "ranking" and LABEL_TEXT.fullmatch(text) for text in texts):
-            return True
-    return False
-
-
-def parts_of(value: Any) -> list[Any]:
-    """Return a JSON value and all values in it, at every depth."""
-    parts, waiting = [], [value]
-    while waiting:
-        part = waiting.pop()
-        parts.append(part)
-        if isinstance(part, Mapping):
-            waiting += part.values()
-        elif isinstance(part, list | tuple):
-            waiting += part
-    return parts
+    return any(
+        isinstance(text, str) and not (name == "ranking" and LABEL_TEXT.fullmatch(text))
+        for key, part in value.items()
+        if (name := fold_key(key)) not in ("ballot", "approved")
+        for text in parts_of(part)
+    )
 
 
 def _decode(text: str, start: int) -> tuple[Any, int]:
