@@ -46,7 +46,7 @@ STRINGS = {
 # A quotation mark as it ends a string of an object, with what follows.
 END_OF_STRING = re.compile(rf"[{QUOTES}]\s*+(?:[:\]}}]|,\s*+[{QUOTES}\[{{])")
 # JSON after the end of an object: perhaps closing brackets, then a comma and another value.
-GOES_ON = re.compile(rf"[\s}}\]]*+,\s*+[{QUOTES}{{\[]")
+GOES_ON = re.compile(rf"[\s}}\]]{{0,99}}+,\s{{0,99}}+[{QUOTES}{{\[]")
 
 
 @dataclass(frozen=True, slots=True)
