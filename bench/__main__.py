@@ -39,6 +39,7 @@ ONLY_WHEN_NAMED = (
     "gate",
     "local_judge",
     "peers",
+    "quotes",
     "scale",
 )
 PEERS = Path(sys.prefix) / "peers"  # put there by ./dev bench

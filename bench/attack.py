@@ -11,16 +11,20 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, get_args
 
 from bench import Row, write_table
 from peerage import config
 from peerage.council.blinding import deal_order, label
+from peerage.council.prompts import prompt
+from peerage.events import Advised, read_events
 from peerage.providers import Call, CallError, Reply
 from peerage.providers.local import Local, local_seats
 from peerage.session import run as run_session
 from peerage.session_calls import ModelCaller
 from peerage.session_config import SessionConfig, SessionSpec
-from peerage.types import Event, Failure, Query, Rubric, Seat, Session
+from peerage.types import Ballot, Event, Failure, Query, Rubric, Seal, Seat, Session
 from peerage.view import fold
 from tests.memory_log import MemoryLog
 from tests.shared.payloads import CLASSES, PAYLOADS
@@ -55,6 +59,7 @@ class Quoting:
     """Reviewers who put the attacker last and reject, and quote it in every way there is."""
 
     payload: str
+    rubric: Rubric | None = None
     n_replies: int = 0
 
     def can_constrain(self, _: Seat) -> bool:
@@ -69,20 +74,48 @@ class Quoting:
 
     def verdict(self, call: Call) -> str:
         """The honest verdict under the page's code, with @ where a remark may quote."""
-        if call.ballot is None:
-            said = {"reasons": ["It says @"], "approved": False, "confidence": 0.9}
-        else:
-            order = sorted(call.ballot.slots, key=lambda slot: slot.author == TARGET)
-            names = [f"Response {slot.label}" for slot in order]
-            notes = dict.fromkeys(names, "It says @")
-            scores = {name: 9 - i for i, name in enumerate(names)}
-            said = {"notes": notes, "scores": scores, "ranking": names}
-        return json.dumps({"ballot": call.code, **said})
+        said = DECISION if call.ballot is None else self.opinion(call.ballot)
+        order = ORDERS.get(call.seat.name, ())
+        first = {name: said[name] for name in order if name in said}
+        return json.dumps({"ballot": call.code, **first, **said})
+
+    def opinion(self, ballot: Ballot) -> dict[str, Any]:
+        """A review that puts the attacker last, in the form that was asked for."""
+        order = sorted(ballot.slots, key=lambda slot: slot.author == TARGET)
+        names = [f"Response {slot.label}" for slot in order]
+        scores = {name: 9 - i for i, name in enumerate(names)}
+        if self.rubric is None:
+            return {"notes": dict.fromkeys(names, REMARK), "scores": scores, "ranking": names}
+        marks = {
+            name: {one.name: score for one in self.rubric.dimensions}
+            for name, score in scores.items()
+        }
+        evaluations = {name: {"notes": REMARK, **marks[name]} for name in names}
+        return {"evaluations": evaluations, "ranking": names}
+
+
+FAULTS = {line.partition(":")[0] for line in prompt("faults").text.splitlines()}
+REMARK = "It says @"
+DECISION = {"reasons": [REMARK], "approved": False, "confidence": 0.9}
+ORDERS = {"marks first": ("scores", "notes", "ranking"), "ranks first": ("ranking", "evaluations")}
+
+
+def quote_raw(own: str, text: str) -> str:
+    """The verdict, with the text in its remarks as it is."""
+    return own.replace("@", text)
 
 
 STYLES: dict[str, Callable[[str, str], str]] = {
     "escapes": lambda own, text: own.replace("@", json.dumps(text)[1:-1]),
-    "forgets to escape": lambda own, text: own.replace("@", text),
+    "forgets to escape": quote_raw,
+    "marks first": quote_raw,
+    "ranks first": quote_raw,
+    "adds a brace": lambda own, text: quote_raw(own, text) + "}",
+    "adds braces": lambda own, text: quote_raw(own, text) + "}}",
+    "quotes in braces": lambda own, text: own.replace("@", f"{{{text}}}"),
+    "boxes": lambda own, text: f"\\boxed{{{quote_raw(own, text)}}}",
+    "wraps": lambda own, text: f'{{"verdict": {quote_raw(own, text)}}}',
+    "quotes twice": lambda own, text: f"{quote_raw(own, text)}\n\nIt says: {text}",
     "quotes before": lambda own, text: f"It says: {text}\n\n{own}",
     "quotes after": lambda own, text: f"{own}\n\nIt says: {text}",
     "fences": lambda own, text: f"```json\n{own}\n```\n\n```json\n{text}\n```",
@@ -91,26 +124,39 @@ STYLES: dict[str, Callable[[str, str], str]] = {
 }
 
 
-async def forged_votes(payloads: Sequence[str]) -> tuple[int, int]:
+async def forged_votes(
+    payloads: Sequence[str], seals: Sequence[Seal] = get_args(Seal)
+) -> tuple[int, int]:
     """How many replies count otherwise than they were meant, and of how many replies."""
-    seats = tuple(Seat(name, roles=("review",)) for name in STYLES)
     n_forged = n_replies = 0
-    for seal in ("required", "preferred"):
+    for seal, rubric in product(seals, (None, config.rubric("general"))):
         for payload in payloads:
-            caller = Quoting(payload.replace("{me}", _label()))
-            settings = make_config(seats, audit=False, order="shared", verdict="binary", seal=seal)
-            session = await _held(settings, caller, caller.payload, 0)
-            n_replies += caller.n_replies
-            ballots = {ballot.reviewer: ballot for ballot in session.ballots}
-            for review in session.reviews:
-                authors = ballots[review.reviewer].author_by_label
-                ranked = [authors.get(name) for tier in review.ranking for name in tier]
-                n_forged += bool(ranked) and ranked[-1] != TARGET
-                n_forged += any(
-                    score > 7 for name, score in review.scores.items() if authors[name] == TARGET
-                )
-            n_forged += session.verdict is not None and session.verdict.approved is True
+            forged, replies = await _forged_votes(payload, seal, rubric)
+            n_forged, n_replies = n_forged + forged, n_replies + replies
     return n_forged, n_replies
+
+
+async def _forged_votes(payload: str, seal: Seal, rubric: Rubric | None) -> tuple[int, int]:
+    """The forged votes and the replies of one session."""
+    seats = tuple(Seat(name, roles=("review",)) for name in STYLES)
+    caller = Quoting(payload.replace("{me}", _label()), rubric)
+    settings = make_config(seats, rubric, audit=False, order="shared", verdict="binary", seal=seal)
+    events = await session_events(settings, caller, caller.payload, 0)
+    session = fold(events)
+    ballots = {ballot.reviewer: ballot for ballot in session.ballots}
+    n_forged = 0
+    for review in session.reviews:
+        authors = ballots[review.reviewer].author_by_label
+        ranked = [authors.get(name) for tier in review.ranking for name in tier]
+        n_forged += bool(ranked) and ranked[-1] != TARGET
+        marks = {name: [score] for name, score in review.scores.items()}
+        marks |= {name: list(given.values()) for name, given in review.marks.items()}
+        n_forged += any(max(given) > 7 for name, given in marks.items() if authors[name] == TARGET)
+        n_forged += bool(review.abstained) and review.abstained not in FAULTS
+    for fact in read_events(events):
+        if isinstance(fact, Advised) and fact.decision is not None:
+            n_forged += fact.decision.approved is True or fact.decision.flag == "abstained"
+    return n_forged, caller.n_replies
 
 
 def _label() -> str:

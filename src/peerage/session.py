@@ -30,8 +30,6 @@ from peerage.council.prompts import (
     render_material,
     render_review,
     review_prompt,
-    review_schema,
-    votes_schema,
 )
 from peerage.council.readings import READER, SCALE
 from peerage.council.safety import one_gate_each, screen
@@ -340,13 +338,12 @@ class SessionRunner:
         brief = self.calls.caller.wants_brief(seat)
         code = ballot_code(*names)
         page = render_review(ballot, query, rubric, fence, code, critiques, brief, own)
-        schema = review_schema(ballot, rubric, page.code, is_committed=is_committed)
         read = partial(read_review, ballot=ballot, page=page, seal=self.config.council.seal)
         prompts = [review_prompt(rubric, brief).hash]
         prompts += [prompt("second_round").hash] if critiques else []
         prompts += [prompt("commitment").hash] if is_committed else []
         keep = partial(self._review_event, seat, ballot, tuple(prompts))
-        await self.calls.ask_until_read(seat, "review", page, schema, read, keep, ballot)
+        await self.calls.ask_until_read(seat, "review", page, page.schema, read, keep, ballot)
 
     def _review_event(
         self,
@@ -446,9 +443,8 @@ class SessionRunner:
             return
         code = ballot_code(*names)
         page = render_input(query, boundary(*names), questions, code)
-        schema = votes_schema(questions, page.code)
         sealed = partial(read_votes, page=page, questions=questions, seal=self.config.council.seal)
-        await self.calls.ask_until_read(seat, "conclude", page, schema, sealed, votes_event)
+        await self.calls.ask_until_read(seat, "conclude", page, page.schema, sealed, votes_event)
 
     def _finish(self, status: str) -> None:
         self.log.record(Finished(status, *total_cost(billed_calls(self.facts))))

@@ -57,6 +57,19 @@ def entered_text(text: str) -> str:
     return valid_text(text).replace("\r\n", "\n").replace("\r", "\n")
 
 
+def parts_of(value: Any) -> list[Any]:
+    """Return a JSON value and all values in it, at every depth."""
+    parts, waiting = [], [value]
+    while waiting:
+        part = waiting.pop()
+        parts.append(part)
+        if isinstance(part, Mapping):
+            waiting += part.values()
+        elif isinstance(part, list | tuple):
+            waiting += part
+    return parts
+
+
 def valid_values(value: T) -> T:
     """Return a JSON value or dataclass with all texts made valid, including keys."""
     valid: Any = value

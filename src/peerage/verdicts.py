@@ -18,11 +18,9 @@ from peerage.council.fences import ballot_code, boundary, without_marks
 from peerage.council.prompts import (
     Page,
     ask_for_json,
-    binary_schema,
     relabel,
     render_chair,
     render_material,
-    tie_breaker_schema,
 )
 from peerage.errors import how_many
 from peerage.messages import query_for
@@ -268,7 +266,7 @@ async def _decision(context: VerdictContext, seat: Seat) -> Decision | Failure:
         return replace(vote, probability=None)
     page = _page(context, seat, "binary", _code(context, seat))
     read = partial(parse_decision, page=page, seal=context.seal)
-    return await context.vote(seat, page, binary_schema(page.code), read)
+    return await context.vote(seat, page, page.schema, read)
 
 
 async def _tie_breaker(context: VerdictContext) -> Verdict:
@@ -308,7 +306,7 @@ async def _choice(context: VerdictContext, seat: Seat, ballot: Ballot) -> Review
         return await context.vote(seat, page, {}, choose, (tie_question(slots),))
     page = render_chair("tie_breaker", query, slots, best, fence, code=code)
     read = partial(read_review, ballot=ballot, page=page, seal=context.seal)
-    return await context.vote(seat, page, tie_breaker_schema(slots, page.code), read)
+    return await context.vote(seat, page, page.schema, read)
 
 
 def _by_marks(context: VerdictContext, failed: Sequence[str]) -> Verdict:

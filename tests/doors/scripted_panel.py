@@ -78,12 +78,7 @@ class Script(BaseHTTPRequestHandler):
             self.ended.wait(60)
             self.close_connection = True
             return
-        if model == "mule" and stage == "answer":
-            message: dict[str, Any] = {"refusal": REFUSAL}
-        elif stage == "answer":
-            message = {"content": ANSWERS[model]}
-        else:
-            message = {"content": review_of(prompt) if stage == "review" else VERDICT}
+        message = self.message(model, stage, [one["content"] for one in request["messages"]])
         tokens_in, tokens_out = USAGE_BY_STAGE[stage]
         usage = {"prompt_tokens": tokens_in, "completion_tokens": tokens_out}
         if request.get("stream"):
@@ -98,6 +93,14 @@ class Script(BaseHTTPRequestHandler):
             whole = {"role": "assistant", "content": None, **message}
             choice = {"index": 0, "message": whole, "finish_reason": "stop"}
             self._send(json.dumps({"choices": [choice], "usage": usage}), "application/json")
+
+    def message(self, model: str, stage: str, prompts: list[str]) -> dict[str, Any]:
+        """What a model says after these messages."""
+        if model == "mule" and stage == "answer":
+            return {"refusal": REFUSAL}
+        if stage == "answer":
+            return {"content": ANSWERS[model]}
+        return {"content": review_of(prompts[-1]) if stage == "review" else VERDICT}
 
     def _send(self, text: str, kind: str) -> None:
         body = text.encode()
@@ -119,10 +122,10 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def scripted_server() -> Iterator[str]:
+def scripted_server(script: type[Script] = Script) -> Iterator[str]:
     """The address of a server that speaks by the script."""
     Script.ended.clear()
-    server = Server(("127.0.0.1", 0), Script)
+    server = Server(("127.0.0.1", 0), script)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from peerage.council.prompts import Page
+from peerage.council.forms import CLAIM_KEYS, LABEL_KEYS, MARK_KEYS, NO_MARKS, NOTE_KEY, fits_form
+from peerage.council.prompts import Page, binary_schema
 from peerage.council.seals import Object, Sealed, bare_object, find_sealed, fold_key
 from peerage.text import valid_text
 from peerage.types import MAX_LABELS, Ballot, Review, Seal
@@ -74,7 +75,8 @@ def read_review(
         return _unread(ballot, sealed.fault, raw)
     readings = [_Reading(value, ballot) for value in objects]
     says = {json.dumps(reading.vote(), sort_keys=True) for reading in readings}
-    if len(says) > 1 or any(reading.is_contested for reading in readings):
+    fits = all(fits_form(value, page.schema, Labels(ballot).find) for value in objects)
+    if len(says) > 1 or not fits or any(reading.is_contested for reading in readings):
         return _unread(ballot, "contested", raw)
     return readings[-1].read(raw, flags)
 
@@ -106,7 +108,6 @@ DECIDED = {
     **dict.fromkeys(("true", "yes", "approved", "approve"), True),
     **dict.fromkeys(("false", "no", "rejected", "reject", "not approved"), False),
 }
-OTHER_WORDS = {"approve", "accepted", "rejected", "reject", "decision", "verdict"}
 
 
 def parse_decision(
@@ -117,27 +118,29 @@ def parse_decision(
     An approval is never read from a reply without the code.
     """
     sealed = Sealed(fault="cut_off") if is_cut else find_sealed(text, page.code, page.text)
+    form = binary_schema(page.code)
     if sealed.objects:
         decisions = [decision_of(value) for value in sealed.objects]
-        if len({decision.approved for decision in decisions}) > 1:
+        fits = all(fits_form(value, form) for value in sealed.objects)
+        if len({decision.approved for decision in decisions}) > 1 or not fits:
             return Decision(None, flag="contested", fault="contested")
         return decisions[-1]
     fault = "empty" if not text.strip() else sealed.fault
     bare = bare_object(text, page.text) if seal == "preferred" and fault == "no_code" else None
-    decision = decision_of(bare or {})
+    decision = decision_of(bare if bare and fits_form(bare, form) else {})
     if decision.approved is False:
         return Decision(False, decision.reasons, "unsealed")
     return Decision(None, flag=fault, fault=fault)
 
 
 def decision_of(data: Mapping[str, Any]) -> Decision:
-    """Return the decision of an object; undecided if it is missing or contradictory."""
+    """Return the decision of an object; undecided if it is missing or the object abstains."""
     value = _fold_keys(data)
     if reason := _abstention(value):
         return Decision(None, (reason,), "abstained")
     word = value.get("approved")
     approved = DECIDED.get(word.strip().casefold()) if isinstance(word, str) else word
-    if not isinstance(approved, bool) or OTHER_WORDS & value.keys():
+    if not isinstance(approved, bool):
         return Decision(None, flag="no_decision", fault="no_decision")
     reasons = _as_list(value.get("reasons"))
     texts = (valid_text(reason) for reason in reasons if isinstance(reason, str) and reason)
@@ -155,7 +158,6 @@ WORD_AND_LETTERS = re.compile(rf"(?:(?:{LABEL_WORDS}){GAP}){{1,3}}+([a-z]{{1,2}}
 JOINED = re.compile(r"(?:[Rr]esponse|[Aa]nswer|[Cc]andidate|[Oo]ption)([A-Z]{1,2})")
 LETTERS = re.compile(r"([A-Za-z]{1,2})")
 REMARK = re.compile(r"[:(,;\[–—|]|\s-{1,8}\s|\.\s")  # "A (best)", "B: wrong", "C - the clearest"
-LABEL_KEYS = ("label", "id", "name", "response", "answer", "candidate", "option", "model")
 
 
 @lru_cache(maxsize=1024)
@@ -243,13 +245,6 @@ def first_value(data: Mapping[str, Any], names: Iterable[str]) -> Any:
 MARK = re.compile(
     r"[*\s]{0,9}+([+-]?\d{1,4}(?:\.\d{0,20})?)\s{0,5}+"
     r"(?:(?:/|out\s{1,5}of)\s{0,5}10(?:\.0{0,5})?|(?P<percent>%))?[*\s]{0,9}+"
-)
-MARK_KEYS = ("score", "mark", "value", "rating", "points", "grade")
-CLAIM_KEYS = ("overall", "total", "score", "overall_score", "total_score", "weighted_score")
-NO_MARKS = {*CLAIM_KEYS, *LABEL_KEYS, "rank", "place", "position", "ranking"}
-NOTE_KEY = re.compile(
-    r"(?P<plain>notes?|comments?|reasons?)|reasoning|rationale|justification|explanation|critiques?"
-    r"|feedback|summary|analysis|assessment|remarks?|strengths?|weakness(?:es)?|pros|cons|why|verdict"
 )
 
 

@@ -13,11 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from peerage.council.ballots import Decision, abstain, decision_of, review_of
+from peerage.council.ballots import Decision, Labels, abstain, decision_of, review_of
 from peerage.council.blinding import slots_of
 from peerage.council.counting import places, soft_votes_of
 from peerage.council.dissent import note_of, with_names
-from peerage.council.seals import read_object, without_thinking
+from peerage.council.forms import fits_form
+from peerage.council.seals import GOES_ON, read_object, without_thinking
 from peerage.errors import UnreadableError
 from peerage.events import DealtBallot, PersonReviewed, Rechecked, Reviewed, ReviewReading
 from peerage.text import valid_text, valid_values
@@ -39,48 +40,69 @@ from peerage.types import (
 
 MAX_UNREAD = 200  # braces that do not begin an object, after which the search stops
 MAX_LINES = 2_000
+CONTESTED = "contested"
 FINAL_RANKING = re.compile(r"^.{0,80}?\bfinal ranking\b[^\n:]{0,80}:", re.IGNORECASE | re.MULTILINE)
 LISTED = re.compile(r"[ \t*_#(]{0,20}+(?:\d{1,4}[.):]|[-*•])[*_)\s]{0,20}+(\S.{0,500})")
 
-READER = "1"  # parser version in fingerprints; raised when a reply may be read differently
+READER = "2"  # parser version in fingerprints; raised when a reply may be read differently
 ROUNDED, LARGEST_SLACK = 0.005, 0.05  # endpoints may round a probability to two decimals
 SCALE = "1-10"  # of the marks that count
 
 
 def read_foreign(text: object, ballot: Ballot) -> Review:
-    """Return the review in a reply without a code; never raise an exception."""
+    """Return the review in a reply without a code; never raise an exception.
+
+    An object with votes or labels in places where they are not read, or after which JSON goes on,
+    is an abstention: a quotation may have changed it.
+    """
+    review, is_contested = _read_foreign(text, ballot)
+    return abstain(ballot, CONTESTED, review.raw, (CONTESTED,)) if is_contested else review
+
+
+def _read_foreign(text: object, ballot: Ballot) -> tuple[Review, bool]:
+    """Return the review in a reply without a code, and whether it is contested."""
     if not isinstance(text, str) or not text.strip():
-        return abstain(ballot, "not_text" if text and not isinstance(text, str) else "empty", "")
+        why = "not_text" if text and not isinstance(text, str) else "empty"
+        return abstain(ballot, why, ""), False
     body = valid_text(without_thinking(text).strip())
-    for value, flags in _values(body):
+    for value, flags, is_contested in _values(body):
         review = review_of(value, ballot, raw=text, flags=flags)
         if review.abstained not in ("no_labels", "empty", "not_an_object"):
-            return review
+            fits = not isinstance(value, dict) or fits_form(value, {}, Labels(ballot).find)
+            return review, is_contested or not fits
     review = review_of(_final_ranking(body) or body, ballot, raw=text)
     ranked = any(name in ballot.author_by_label for tier in review.ranking for name in tier)
-    return review if ranked else abstain(ballot, "unparsed", text)
+    return review if ranked else abstain(ballot, "unparsed", text), False
 
 
 def decision_in(text: str) -> Decision:
     """Return the decision in an old log's reply, for display only: it is not counted."""
-    decisions = (decision_of(value) for value, _ in _values(text) if isinstance(value, dict))
+    decisions = (decision_of(value) for value, *_ in _values(text) if isinstance(value, dict))
     undecided = Decision(None, flag="no_decision")
     return next((one for one in decisions if one.approved is not None), undecided)
 
 
-def _values(text: str) -> Iterator[tuple[Any, tuple[str, ...]]]:
-    """Yield the JSON value of a text, or its top-level objects from the last on, with flags."""
-    values: list[tuple[Any, tuple[str, ...]]] = []
-    at, n_unread = 0, 0
+def _values(text: str) -> Iterator[tuple[Any, tuple[str, ...], bool]]:
+    """Yield the JSON value of a text, or its top-level objects from the last on.
+
+    Each comes with its flags, and whether a key occurs twice in it or JSON goes on after its end.
+    """
+    values: list[tuple[Any, tuple[str, ...], bool]] = []
+    n_unread = 0
     try:
-        values.append((json.loads(text), ()))
+        whole = json.loads(text)
     except (ValueError, RecursionError):
-        while (at := text.find("{", at)) >= 0 and n_unread < MAX_UNREAD:
-            try:
-                value, at, is_mended = read_object(text, at)
-                values.append((value, ("recovered:mended",) if is_mended else ()))
-            except (ValueError, RecursionError):
-                at, n_unread = at + 1, n_unread + 1
+        whole = {}
+    if not isinstance(whole, dict):
+        values.append((whole, (), False))
+    at = len(text) if values else 0
+    while (at := text.find("{", at)) >= 0 and n_unread < MAX_UNREAD:
+        try:
+            value, at, how = read_object(text, at)
+            flags = ("recovered:mended",) if how == "mended" else ()
+            values.append((value, flags, how == CONTESTED or bool(GOES_ON.match(text, at))))
+        except (ValueError, RecursionError):
+            at, n_unread = at + 1, n_unread + 1
     yield from reversed(values)
 
 
@@ -125,8 +147,12 @@ def ballot_from(dealt: DealtBallot, responses: Iterable[Response], round_: int, 
 
 
 def review_in(fact: Reviewed, ballot: Ballot) -> Review:
-    """Return the review of a stored reply, from its stored reading if there is one."""
-    reading = fact.review or reading_of(read_foreign(fact.text, ballot))
+    """Return the review of a stored reply, from its stored reading if there is one.
+
+    A reply that was stored without a reading is read as when it was stored, also if it would be
+    contested today: boards of stored sessions do not change.
+    """
+    reading = fact.review or reading_of(_read_foreign(fact.text, ballot)[0])
     if fact.n_fences:
         reading = replace(reading, flags=(*reading.flags, f"fences_struck:{fact.n_fences}"))
     return review_from(reading, ballot, fact.text)

@@ -3,9 +3,10 @@
 The prompt contains the code only once, in the form to be filled in, and no answer contains it. So
 an object with the code was written by the reviewer; other objects may be quotations. Quoted text
 may contain quotation marks that end a string of the reviewer's object early. Therefore the code
-must come first in its object. An object is contested if a key occurs twice in it, or if JSON
-follows it and it ends like a text that was shown. Nothing here raises an exception; the time is
-linear in the length of the reply.
+must come first in its object. An object is contested if a key occurs twice in it, if its text seems
+to go on as JSON after its end, or if it had to be repaired and one of its strings reads like JSON.
+`council/forms.py` compares it with the form. Nothing here raises an exception; the time is linear
+in the length of the reply.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from peerage.text import parts_of
+
 Object = dict[str, Any]
 Reader = Callable[[str, int], tuple[Any, int]]
 
-MAX_PLACES = 16  # objects that begin with the code; if there are more, none counts
-MAX_DEPTH = 64
+# If more objects begin with the code, none counts; an object that is nested deeper is not repaired.
+MAX_PLACES, MAX_DEPTH = 16, 64
 GAPS, EDGES = re.compile(r"[\s\-_]+"), " *_`\"'"
-NO_REMARK = ("ballot", "ranking", "approved")
-MARK_TEXT = re.compile(r"[\d./% ]{1,20}")
+LABEL_TEXT = re.compile(r"[\w ]{1,40}")
 QUOTES = "\"'“”„‘’"
 CLOSERS = {'"': '"', "'": "'"} | dict.fromkeys("“”„", '”“"') | dict.fromkeys("‘’", "’‘'")
 WORDS = {"True": "true", "False": "false", "None": "null"}
@@ -41,6 +43,10 @@ STRINGS = {
     quote: re.compile(rf"{quote}((?:[^{ends}\\]|\\.)*+)[{ends}]", re.DOTALL)
     for quote, ends in CLOSERS.items()
 }
+# A quotation mark as it ends a string of an object, with what follows.
+END_OF_STRING = re.compile(rf"[{QUOTES}]\s*+(?:[:\]}}]|,\s*+[{QUOTES}\[{{])")
+# JSON after the end of an object: perhaps closing brackets, then a comma and another value.
+GOES_ON = re.compile(rf"[\s}}\]]{{0,99}}+,\s{{0,99}}+[{QUOTES}{{\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +67,8 @@ class Span(NamedTuple):
     following: int
 
 
-class _TwiceError(ValueError):
-    """A key occurs twice in one object."""
+class ContestedError(ValueError):
+    """An object has two readings: a key occurs twice, or a repaired string reads like JSON."""
 
 
 def fold_key(key: str) -> str:
@@ -72,7 +78,7 @@ def fold_key(key: str) -> str:
 
 def _object(pairs: list[tuple[str, Any]]) -> Object:
     if len({fold_key(key) for key, _ in pairs}) < len(pairs):
-        raise _TwiceError
+        raise ContestedError
     return dict(pairs)
 
 
@@ -114,12 +120,17 @@ def bare_object(reply: str, shown: str) -> Object | None:
     return value if is_bare and _squeeze(text) not in _squeeze(shown) else None
 
 
-def read_object(text: str, start: int) -> tuple[Any, int, bool]:
-    """Return the value at `start`, its end, and whether it was repaired, or raise ValueError."""
+def read_object(text: str, start: int) -> tuple[Any, int, str]:
+    """Return the value at `start`, its end, and if it was not plain JSON, "mended" or "contested".
+
+    Of a key that occurs twice the last one counts. Raise ValueError if there is no value.
+    """
     try:
-        return *_decode(text, start), False
+        return *_decode(text, start), ""
+    except ContestedError:
+        return *json.JSONDecoder(strict=False).raw_decode(text, start), "contested"
     except (ValueError, RecursionError):
-        return *_mend(text, start), True
+        return *_mend(text, start), "mended"
 
 
 def unwrap_reply(reply: str) -> str:
@@ -173,7 +184,7 @@ def _read_all(text: str, starts: list[int], read: Reader) -> tuple[list[Span], s
     for start, following in pairwise([*starts, len(text)]):
         try:
             value, end = read(text, start)
-        except _TwiceError:
+        except ContestedError:
             return [], "contested"
         except (ValueError, RecursionError) as error:
             fault = "cut_off" if "cut_off" in error.args else "unreadable"
@@ -186,16 +197,19 @@ def _read_all(text: str, starts: list[int], read: Reader) -> tuple[list[Span], s
 def _may_go_on(text: str, span: Span, quotes: str, shown: str) -> bool:
     """Return whether the reviewer may have meant an object to continue after its end.
 
-    That is so if a quotation in a remark ended the object early. The object's last part, from its
-    last quotation mark on, then occurs in the prompt, and the rest of the reviewer's text follows,
-    with a quotation mark and a brace.
+    That is so if JSON follows at once, because a brace of the reviewer ended the object early. It
+    is also so if a quotation in a remark did: the object's last part, from its last quotation mark
+    to its last closing brackets, then occurs in the prompt, and the rest of the reviewer's text
+    follows, with a quotation mark and a brace.
     """
+    if GOES_ON.match(text, span.end):
+        return True
     tail = text[span.end : span.following]
     quote = re.search(f"[{quotes}]", tail)
     if quote is None or "}" not in tail[quote.end() :] or not _has_remark(span.value):
         return False
     ending = text[max(text.rfind(mark, span.start, span.end) for mark in quotes) : span.end]
-    return _squeeze(ending) in _squeeze(shown)
+    return _squeeze(ending.rstrip("}] \t\r\n")) in _squeeze(shown)
 
 
 def _squeeze(text: str) -> str:
@@ -204,15 +218,13 @@ def _squeeze(text: str) -> str:
 
 
 def _has_remark(value: Object) -> bool:
-    """Return whether an object contains text besides code, labels, form words and marks."""
-    inner = [part for key, part in value.items() if fold_key(key) not in NO_REMARK]
-    while inner:
-        part = inner.pop()
-        if isinstance(part, str) and not MARK_TEXT.fullmatch(part):
-            return True
-        if isinstance(part, dict | list):
-            inner += part.values() if isinstance(part, dict) else part
-    return False
+    """Return whether an object contains text besides its code, its decision and plain labels."""
+    return any(
+        isinstance(text, str) and not (name == "ranking" and LABEL_TEXT.fullmatch(text))
+        for key, part in value.items()
+        if (name := fold_key(key)) not in ("ballot", "approved")
+        for text in parts_of(part)
+    )
 
 
 def _decode(text: str, start: int) -> tuple[Any, int]:
@@ -267,6 +279,8 @@ def _token(text: str, at: int) -> tuple[str, int]:
         string = STRINGS[mark].match(text, at)
         if string is None:
             raise ValueError("cut_off")
+        if END_OF_STRING.search(string[1]):
+            raise ContestedError
         body = string[1] if mark == '"' else ESCAPE_OR_QUOTE.sub(_requote, string[1])
         return f'"{body}"', string.end()
     word = WORD.match(text, at)

@@ -15,6 +15,7 @@ from typing import Any
 from peerage.ballot_files import is_rankings, read_json, session_of
 from peerage.config.recorded import IMPORTED, recorded_option
 from peerage.config.rubrics import shipped_names
+from peerage.council.readings import CONTESTED, reading_of
 from peerage.embedded import is_file
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import as_parquet, in_little_memory
@@ -442,5 +443,6 @@ def _facts(session: Session) -> Iterator[Stored]:
             ),
         )
     for ballot, review in zip(session.ballots, session.reviews, strict=True):
-        yield Reviewed(ballot.reviewer, ballot.round, review.raw)
+        reading = reading_of(review) if review.abstained == CONTESTED else None
+        yield Reviewed(ballot.reviewer, ballot.round, review.raw, review=reading)
     yield Finished("done")

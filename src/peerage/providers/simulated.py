@@ -412,9 +412,13 @@ def _vote(review: Review) -> Mapping[str, Any]:
     """Return the vote of a review in the form that a prompt asks for; empty for an abstention."""
     if review.abstained:
         return {}
-    marks = {label: dict(marks) for label, marks in review.marks.items()}
-    notes, scores = dict(review.notes), dict(review.scores)
-    return {"evaluations": marks, "notes": notes, "scores": scores, "ranking": review.ranking}
+    parts: dict[str, Any] = {"notes": dict(review.notes), "scores": dict(review.scores)}
+    if review.marks:
+        scores = {label: {"score": mark} for label, mark in review.scores.items()}
+        notes = {label: {"notes": note} for label, note in review.notes.items()}
+        marked = {**scores, **review.marks}
+        parts = {"evaluations": {name: {**notes.get(name, {}), **marked[name]} for name in marked}}
+    return {**parts, "ranking": review.ranking}
 
 
 def _key(query: Query, stage: str, seat: str, authors: tuple[str, ...]) -> bytes:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from peerage.council.ballots import Decision, ReviewRead, abstain
-from peerage.council.prompts import Page, heading
+from peerage.council.forms import fits_form
+from peerage.council.prompts import Page, heading, votes_schema
 from peerage.council.readings import rounding_slack
 from peerage.council.seals import Sealed, bare_object, find_sealed, fold_key
 from peerage.types import (
@@ -257,7 +258,9 @@ def read_votes(
     if not objects:
         return TypedVotes({}, fault)
     readings = [_votes_in(one, questions) for one in objects]
-    if any(reading != readings[0] for reading in readings):
+    form = votes_schema(questions, page.code)
+    is_whole = all(fits_form(one, form) for one in objects)
+    if not is_whole or any(reading != readings[0] for reading in readings):
         return TypedVotes({}, "contested")
     return TypedVotes(readings[0] or {}, "no_votes" if readings[0] is None else "")
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -50,11 +50,15 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A filled-in prompt, the code that a reply must contain, and the code of its fences."""
+    """A filled-in prompt, the code that a reply must contain, and the code of its fences.
+
+    The schema is the form of the reply, against which it is read; an empty one is not known.
+    """
 
     text: str
     code: str = ""
     fence: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def form(self) -> str:
@@ -140,7 +144,8 @@ def render_review(
         agrees = "" if own is None else ', "agrees": <true, false or null>'
         values["skeleton"] = form(f'{{"notes": "<why>"{agrees}{marks}}}')
         values["dimensions"] = _dimensions(rubric)
-    return _seal_page(review_prompt(rubric, brief), values, code)
+    form_of = partial(review_schema, ballot, rubric, is_committed=own is not None)
+    return _seal_page(review_prompt(rubric, brief), values, code, form_of)
 
 
 def own_answer_in(page: str) -> str | None:
@@ -192,7 +197,7 @@ def render_input(
         return Page(prompt("input").fill(values), fence=boundary)
     values["questions"] = "\n\n".join(_describe_typed(i, one) for i, one in enumerate(questions, 1))
     values["skeleton"] = ",\n".join(f'    "{i}": <vote>' for i in range(1, len(questions) + 1))
-    return _seal_page(prompt("decide"), values, code)
+    return _seal_page(prompt("decide"), values, code, partial(votes_schema, questions))
 
 
 def _describe_typed(number: int, question: TypedQuestion) -> str:
@@ -299,7 +304,8 @@ def render_chair(
         filled = prompt("dissent").fill({"remarks": "\n\n".join(blocks)})
         values["dissent"] = f"\n{filled}\n"
     if code:
-        return _seal_page(prompt(kind), values, code)
+        form_of = binary_schema if kind == "binary" else partial(tie_breaker_schema, slots)
+        return _seal_page(prompt(kind), values, code, form_of)
     return Page(prompt(kind).fill(values), fence=values["boundary"])
 
 
@@ -307,7 +313,7 @@ def ask_for_json(page: Page, schema: str, function: str = "") -> Page:
     """Return a prompt that asks for its reply as JSON, possibly as the arguments of a function."""
     purpose = f"It is the arguments of the function {function}." if function else ""
     values = {"page": page.text, "schema": schema, "purpose": purpose}
-    return Page(prompt("structured").fill(values), page.code, page.fence)
+    return replace(page, text=prompt("structured").fill(values))
 
 
 # -- parts ------------------------------------------------------------------------------------
@@ -436,13 +442,15 @@ def heading(label: str) -> str:
     return f"Response {label}"
 
 
-def _seal_page(prompt: Prompt, values: Mapping[str, str], code: str) -> Page:
+def _seal_page(
+    prompt: Prompt, values: Mapping[str, str], code: str, form_of: Callable[[str], Schema]
+) -> Page:
     """Return the prompt and its code, which is lengthened until it occurs only in the form."""
     text = prompt.fill({**values, "code": code})
     while text.count(code) > 1:
         code += derive_bytes("longer", code).hex()[:CODE_LENGTH]
         text = prompt.fill({**values, "code": code})
-    return Page(text, code, values["boundary"])
+    return Page(text, code, values["boundary"], form_of(code))
 
 
 def text_of(slot: Slot) -> str:

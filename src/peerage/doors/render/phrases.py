@@ -99,7 +99,7 @@ MEANINGS = {
     "abstained": "gave no vote",
     "asked_again": "was asked again, because its first reply could not be counted",
     "abstained_beside_a_vote": "both abstained and voted; the vote is not counted",
-    "contested": "contradicted itself",
+    "contested": "contradicted itself, or held more than the form",
     "cut_off": "was cut off before the end of its verdict",
     "empty": "sent an empty reply",
     "dimension_dropped": "gave a dimension a name that is too long or cannot be printed",
