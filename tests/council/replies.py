@@ -226,11 +226,11 @@ def opinion(rng: random.Random, kind: str, remark: Callable[[], str]) -> tuple[P
     if kind == "holistic":
         scores = {name: rng.randint(1, 9) for name in order}
         parts: Parts = [("notes", {name: remark() for name in order}), ("scores", scores)]
-        meant = {"scores": {name[-1]: score for name, score in scores.items()}, "marks": {}}
+        meant: dict[str, Any] = {"scores": {name[-1]: scores[name] for name in scores}, "marks": {}}
     else:
         marks = {name: {one: rng.randint(1, 9) for one in DIMENSIONS} for name in order}
         is_marked_first = rng.random() < 0.4
-        evaluations = {
+        evaluations: dict[str, dict[str, Any]] = {
             name: {**marks[name], "notes": remark()}
             if is_marked_first
             else {"notes": remark(), **marks[name]}
