@@ -114,6 +114,7 @@ def drawn(rng: np.random.Generator, truth: Truth, n_labels: int, rows: int) -> J
         confidence=np.ones(n),
         shown_first=np.full(n, np.nan),
         reason=None,
+        answer=None,
         names=("application",),
         are_binary=True,
     )

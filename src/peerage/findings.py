@@ -156,6 +156,7 @@ class Mismatch(NamedTuple):
     judge: float
     people: float
     reason: str = ""  # the judge's
+    answer: str = ""  # its beginning
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,3 +73,14 @@ def test_a_file_of_labels_that_was_written_by_something_else_is_refused(peerage,
     assert "lacks label" in refused.stderr
     other.write_text("id,label,reason,person,at\nq1,maybe,,ann,\n")
     assert "line 2" in peerage("label", path, stdin="p\n").stderr
+
+
+def test_answers_that_the_table_has_labels_for_come_again_only_now_and_then(peerage, tmp_path):
+    path = tmp_path / "answers.csv"
+    labels = ["pass" if i < 30 else "" for i in range(40)]
+    lines = [f"q{i},Answer {i}.,{label},1\n" for i, label in enumerate(labels)]
+    path.write_text("".join(["id,answer,human,judge\n", *lines]))
+    peerage("label", path, "--person", "ann", stdin="p\n" * 40)
+    own = {one["id"] for one in labels_of(path)}
+    assert {f"q{i}" for i in range(30, 40)} <= own
+    assert len(own) < 25

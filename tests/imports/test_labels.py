@@ -135,7 +135,7 @@ def test_unclear_columns_are_guessed_and_the_guess_can_be_copied(tmp_path: Path)
     path = write(tmp_path / "a.csv", table(10, alice=["pass", "fail"], scorer=["pass"]))
     with pytest.raises(UnknownFormatError) as error:
         recognise(path)
-    assert "peerage audit FILE --judge scorer --people alice" in error.value.hint
+    assert "peerage audit a.csv --judge scorer --people alice" in error.value.hint
     columns = find_columns(path, ["scorer"], ["alice"])
     assert (columns.judges, columns.people) == (("scorer",), ("alice",))
 
@@ -171,3 +171,32 @@ def test_no_table_of_labels_ends_in_a_traceback(tmp_path: Path) -> None:
         except PeerageError:
             continue
         json.dumps(audit.document(), allow_nan=False)
+
+
+def test_a_column_named_for_a_fault_says_fail_with_yes(tmp_path: Path) -> None:
+    rows = table(4, human_toxic=["yes", "no"], judge_toxic=[1, 0])
+    path = write(tmp_path / "a.csv", rows)
+    assert [row["score"] for row in read(path)] == [0.0, 0.0, 1.0, 1.0] * 2
+    told = " ".join(labels_format().warn(path))  # type: ignore[misc]
+    assert "human_toxic: yes, true and 1 are read as fail" in told
+
+
+def test_a_few_labels_far_below_the_first_rows_are_found(tmp_path: Path) -> None:
+    labels = [""] * 2_000 + ["pass", "fail"] * 20
+    path = write(tmp_path / "a.csv", table(2_040, human=labels, judge=["pass"]))
+    assert recognise(path).name == "labels"
+    assert sum(row["reviewer"] == "human" for row in read(path)) == 40
+
+
+def test_a_table_without_labels_leads_to_labelling_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", table(5, output=["an answer"], judge=["pass"]))
+    with pytest.raises(UnknownFormatError) as error:
+        recognise(path)
+    assert "peerage label a.csv" in error.value.hint
+
+
+def test_marks_and_passes_are_not_compared_as_one_scale(tmp_path: Path) -> None:
+    rows = table(80, human=["pass", "fail"], judge=[5, 2, 4, 1])
+    audit = peerage.audit(peerage.read(write(tmp_path / "a.csv", rows)))
+    assert not [one for one in audit.findings if one.subject.startswith("human")]
+    assert any("another scale" in flag for flag in audit.views["flags"])

@@ -184,6 +184,12 @@ def test_long_answers_labelled_alone_are_no_random_sample() -> None:
     assert any("longer or shorter" in one for one in card(judge, some, words=words).warnings)
 
 
+def test_answers_of_one_length_are_never_called_selected() -> None:
+    judge, people = planted(300, 0.1)
+    some = [people[i] if i % 9 == 0 else math.nan for i in range(300)]
+    assert card(judge, some, words=[12.0] * 300).warnings == ()
+
+
 def test_marks_against_pass_and_fail_have_a_cut_off_from_other_answers() -> None:
     rng = np.random.default_rng(3)
     people = (rng.random(150) < 0.5).astype(float)
@@ -321,6 +327,7 @@ def sure_judge(n: int, n_labels: int, seed: int) -> Judged:
         confidence=confidence,
         shown_first=np.full(n, math.nan),
         reason=None,
+        answer=None,
         names=("application",),
         are_binary=True,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from peerage.findings import Bounded, Mismatch
@@ -10,6 +12,10 @@ from peerage.labels.rates import rate
 from peerage.labels.selection import is_selected
 from peerage.reviews.cells import Floats
 from peerage.stats.clusters import ratio_interval
+
+N_ANSWER = 200  # characters of an answer that are listed
+NUMBERS = re.compile(r"(\d{1,18})")
+MANY_OF_ONE = 9  # answers to one question that are probably to several
 
 
 def ceiling(judged: Judged) -> tuple[Bounded | None, Bounded | None]:
@@ -48,7 +54,10 @@ def disagreements(judged: Judged) -> tuple[Mismatch, ...]:
     far = np.abs(j - h)
     if judged.kind == "marks":
         far = np.abs(_in_spreads(j) - _in_spreads(h))
-    order = np.lexsort((judged.session[there], j < h, -far))
+    ids = [_by_number(one) for one in judged.session[there].tolist()]
+    rank = np.empty(len(ids), dtype=np.int64)
+    rank[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
+    order = np.lexsort((rank, j < h, -far))
     wrong = [at for at in order.tolist() if far[at] > (1.0 if judged.kind == "marks" else 0.0)]
     listed = []
     for at in wrong:
@@ -57,8 +66,16 @@ def disagreements(judged: Judged) -> tuple[Mismatch, ...]:
         if judged.rival is not None:
             name = f"{name} or {judged.names[judged.rival[i]]}"
         reason = "" if judged.reason is None else str(judged.reason[i])
-        listed.append(Mismatch(str(judged.session[i]), name, float(j[at]), float(h[at]), reason))
+        answer = "" if judged.answer is None else str(judged.answer[i] or "")[:N_ANSWER]
+        values = float(j[at]), float(h[at])
+        listed.append(Mismatch(str(judged.session[i]), name, *values, reason, answer))
     return tuple(listed)
+
+
+def _by_number(id_: str) -> list[tuple[int, int, str]]:
+    """Return a key by which q48 comes before q195."""
+    parts = NUMBERS.split(id_)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts if part]
 
 
 def _in_spreads(values: Floats) -> Floats:
@@ -81,13 +98,13 @@ def warnings_of(judged: Judged) -> list[str]:
         )
         if selected == "verdicts":
             warnings.append(
-                "people did not label a random sample: the judge's verdicts on labelled answers "
-                "differ from those on the others, so corrected figures may be wrong."
+                "people may not have labelled a random sample: the judge's verdicts on these "
+                "answers differ from those on the others, so corrected figures may be wrong."
             )
         elif selected:
             warnings.append(
-                "people did not label a random sample: labelled answers are longer or shorter than "
-                "the others, so corrected figures may be wrong."
+                "people may not have labelled a random sample: these answers are longer or shorter "
+                "than the others, so corrected figures may be wrong."
             )
         known = np.isfinite(judged.by_person)
         tied = judged_at_all & (known.sum(axis=1) > 0) & ~np.isfinite(judged.by_people)
@@ -96,4 +113,10 @@ def warnings_of(judged: Judged) -> list[str]:
                 f"{n:,} {'answer was' if n == 1 else 'answers were'} labelled with pass and fail "
                 "equally often: no label."
             )
+    n_groups = len(np.unique(judged.group[judged_at_all]))
+    if n_groups == 1 and judged_at_all.sum() > MANY_OF_ONE:
+        warnings.append(
+            "all answers are to one question, so they count as one observation. If each has its "
+            "own input, leave out the column of the question."
+        )
     return warnings

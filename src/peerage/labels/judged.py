@@ -18,6 +18,7 @@ from peerage.reviews.rows import Rows, buckets_of
 
 Kind = Literal["verdicts", "marks", "picks"]
 ALL_JUDGES = "(all judges)"  # the majority of all judges
+FEWEST_JUDGES = 3  # of two, those answers would be left on which both agree
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Judged:
     confidence: Floats  # of the judge, 1 if it gives none
     shown_first: Floats  # of a pair: 1 if the first answer was shown first to the judge
     reason: Texts | None
+    answer: Texts | None
     names: tuple[str, ...]
     are_binary: bool  # whether people say pass or fail, and give no marks
 
@@ -156,6 +158,7 @@ class _Table:
             confidence=self._confidence(own)[some],
             shown_first=np.full(len(some), np.nan),
             reason=self._reasons(own, some),
+            answer=None if rows.text is None else rows.text[first],
             names=rows.names,
             are_binary=are_binary,
         )
@@ -187,6 +190,7 @@ class _Table:
             confidence=np.ones(len(one)),
             shown_first=_better(-position[one], -position[other]),
             reason=self._reasons(own, one),
+            answer=None,
             names=rows.names,
             are_binary=False,
         )
@@ -210,9 +214,9 @@ def join_judges(judges: Sequence[Judged]) -> Judged | None:
     """Return judges that say pass or fail as one: their majority, as sure as it is large.
 
     Answers that only some of them judged are left out, and ties give no verdict. None for fewer
-    than two judges, or if they share no answer.
+    than three judges, or if they share no answer.
     """
-    if len(judges) < 2:
+    if len(judges) < FEWEST_JUDGES:
         return None
     keys = [
         {key: i for i, key in enumerate(zip(one.session, one.candidate, strict=True))}
@@ -241,6 +245,7 @@ def join_judges(judges: Sequence[Judged]) -> Judged | None:
         confidence=2.0 * np.abs(np.where(np.isfinite(share), share, 0.5) - 0.5),
         shown_first=first.shown_first[some],
         reason=None,
+        answer=None if first.answer is None else first.answer[some],
     )
 
 

@@ -83,7 +83,7 @@ def _pass_rate(judged: Judged, chosen: Bools) -> PassRate:
     known = chosen & np.isfinite(judged.by_judge)
     verdicts, group = judged.by_judge[known], judged.group[known]
     people = judged.by_people[known]
-    by_people = people_alone(people, group)
+    by_people = people_alone(judged.by_people[chosen], judged.group[chosen])
     result = corrected_share(people, verdicts, group, _folds(judged, known))
     corrected = result.estimate if result is not None and result.n_others else None
     if corrected is not None and by_people is not None and _width(corrected) >= _width(by_people):
@@ -93,7 +93,7 @@ def _pass_rate(judged: Judged, chosen: Bools) -> PassRate:
         by_people,
         corrected,
         n=int(known.sum()),
-        n_labels=int(np.isfinite(people).sum()),
+        n_labels=int(np.isfinite(judged.by_people[chosen]).sum()),
     )
 
 

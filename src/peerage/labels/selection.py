@@ -11,6 +11,7 @@ from peerage.stats.samples import welch_p
 from peerage.stats.tails import sign_test_p
 
 FEWEST = 5  # answers on each side, below which nothing is tested
+ALIKE = 1e-9  # values that differ by rounding alone
 
 
 def is_selected(labelled: Bools, judged: Floats, words: Floats, *, binary: bool) -> str:
@@ -37,7 +38,10 @@ def is_selected(labelled: Bools, judged: Floats, words: Floats, *, binary: bool)
 
 
 def _mean_p(one: Floats, other: Floats) -> float | None:
-    return welch_p(one, other) if min(len(one), len(other)) >= FEWEST else None
+    """Return the p of equal means; None for few values, or values that do not differ."""
+    if min(len(one), len(other)) < FEWEST or max(np.ptp(one), np.ptp(other)) < ALIKE:
+        return None
+    return welch_p(one, other)
 
 
 def fisher_p(a: int, b: int, c: int, d: int) -> float | None:

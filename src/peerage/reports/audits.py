@@ -23,6 +23,7 @@ from peerage.biases.many_sessions import (
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError, UsageError, few, how_many
 from peerage.findings import Audit, AuditLimits, Finding, Scorecard
+from peerage.labels.judged import is_binary
 from peerage.labels.scorecards import scorecards
 from peerage.panel_probabilities import questions_in, voted_questions
 from peerage.reports.judge_versions import (
@@ -51,11 +52,13 @@ from peerage.reviews.flags import (
     seal_flags,
     sealed_reviewers,
 )
-from peerage.reviews.gold import DECISIONS, people_in, spread_correctness
+from peerage.reviews.gold import DECISIONS, is_by_person, people_in, spread_correctness
 from peerage.reviews.rows import Rows, has_duplicates
 from peerage.stores import Store
 from peerage.types import Rubric
 from peerage.view import SessionView
+
+OTHER_SCALE = "people's labels are on another scale, so only judges are compared with each other"
 
 
 def audit_reviews(
@@ -79,6 +82,8 @@ def audit_reviews(
             hint="`family` is the family of the candidate (or of the reviewer): one per name.",
         )
     everyone = chosen
+    if has_other_scale := any(chosen.map(_people_mark_otherwise)):
+        chosen = chosen.change(lambda rows: rows.only(~is_by_person(rows))).settle()
     chosen = clip_lengths(chosen)
     names = chosen.names
     unscored = _find_unscored(chosen)
@@ -97,6 +102,8 @@ def audit_reviews(
     changes = [*version_flags(versions), *kind_flags(chosen.map(count_kinds))]
     if value == "score":
         changes += unscored.flags()
+    if has_other_scale:
+        changes.append(OTHER_SCALE)
     if flags := (*table.flags, *alike_flags(names), *seal_flags(seals), *changes):
         views["flags"] = flags
     if people := sorted(set[str]().union(*chosen.map(people_in))):
@@ -111,6 +118,13 @@ def audit_reviews(
         audit = votes.add_to(audit)
         names = (*names, *votes.seats)
     return audit if options.reviewer is None else _about(audit, options.reviewer, names)
+
+
+def _people_mark_otherwise(rows: Rows) -> bool:
+    """Return whether people say pass or fail and judges give marks, or the other way round."""
+    by_person, score = is_by_person(rows), rows.number("score")
+    sides = [score[side & np.isfinite(score)] for side in (by_person, ~by_person)]
+    return all(map(len, sides)) and is_binary(sides[0]) != is_binary(sides[1])
 
 
 def _against_people(

@@ -40,10 +40,11 @@ from peerage.stores import without_password
 if TYPE_CHECKING:
     from peerage.imports.formats import Format
 
-FailOn = Literal["evidence", "indicator"]
+FailOn = Literal["evidence", "indicator", "advice"]
 FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
     "evidence": ("evidence",),
     "indicator": ("evidence", "indicator"),
+    "advice": (),
 }
 HAS_FINDINGS = 1  # the exit code if there is a finding of the kind that --fail-on names
 
@@ -180,7 +181,8 @@ def audit(
     options: Annotated[AuditOptions, FLAT] = AuditOptions(),
     session: Annotated[str | None, Parameter(help="Audit only this session of the store.")] = None,
     fail_on: Annotated[
-        FailOn | None, Parameter(help="Exit with 1 if there is such a finding.")
+        FailOn | None,
+        Parameter(help="Exit with 1 if there is such a finding, or such advice against a judge."),
     ] = None,
     judge: Annotated[
         list[str] | None,
@@ -220,6 +222,8 @@ def audit(
         common.write_page(html, audit_page(result))
     common.write(result, show_audit)
     failing = FAIL_ON[fail_on] if fail_on is not None else ()
+    if fail_on == "advice" and any(x.advice == "do_not_rely_on" for x in result.against_people):
+        return HAS_FINDINGS
     return HAS_FINDINGS if any(one.status in failing for one in result.findings) else 0
 
 

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from peerage.doors.cli.screen import say, write_line
 from peerage.errors import UsageError, how_many
-from peerage.imports.formats.wide_labels import answers_in
+from peerage.imports.formats.wide_labels import answers_in, labels_in
 from peerage.imports.label_files import (
     AnswerToLabel,
     add_label,
@@ -47,7 +47,7 @@ def label(
     if not name or not name.isprintable():
         raise UsageError("--person must be a name.")
     answers, labels = answers_in(file), read_labels(file)
-    left = queue_of(answers, labels, name)
+    left = queue_of(answers, [*labels, *labels_in(file)], name)
     own = [one.label for one in labels if one.person == name]
     if not left:
         write_line(f"{name} has labelled all answers: {how_many(len(own), 'label')}.")
@@ -56,7 +56,7 @@ def label(
         write_line(f"{how_many(len(left), 'answer')} to label. Keys: {ASKED}.")
     with suppress(KeyboardInterrupt):
         _ask(file, left, name, own)
-    n_labels = how_many(len(own), "label")
+    n_labels = how_many(sum(one != "skip" for one in own), "label")
     say(f"{n_labels} by {name} in {labels_file(file).name}. Next: peerage audit {file}")
 
 

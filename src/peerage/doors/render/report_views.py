@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from peerage.biases.thresholds import describe_power
@@ -384,8 +385,19 @@ def show_audit(console: Screen, audit: Audit, quiet: bool = False) -> None:
         console.print(f"  {finding.status}  {value}{note}", style=style)
     if quiet:
         return
-    console.show_table(findings_table(audit, MAX_ROWS))
-    _print_rest(console, len(audit.findings))
+    if audit.against_people:  # its reader asks for the judge, not for what cannot be measured
+        able = tuple(one for one in audit.findings if one.value is not None)
+        n_left_out = len(audit.findings) - len(able)
+        audit = replace(audit, findings=able)
+        if n_left_out:
+            console.print(
+                f"{how_many(n_left_out, 'check')} that this data cannot support are left out; "
+                "`peerage doctor FILE` says what they need.",
+                style="dim",
+            )
+    if audit.findings:
+        console.show_table(findings_table(audit, MAX_ROWS))
+        _print_rest(console, len(audit.findings))
     if console.is_terminal:  # a pipe has a column with every note
         for line in unmeasured_lines(audit):
             console.print(line, style="dim")

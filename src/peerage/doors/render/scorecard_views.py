@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from peerage.doors.render.layout import Block, Cell, Heading, Line, TableColumn, TextTable
 from peerage.errors import how_many
-from peerage.findings import Advice, Bounded, PassRate, Scorecard, Ship
+from peerage.findings import Advice, Bounded, PassRate, Scorecard
+from peerage.labels.judged import ALL_JUDGES
 from peerage.text import visible
 
 N_DISAGREEMENTS = 5  # of each judge; the JSON has all
@@ -24,7 +25,7 @@ STYLES: Mapping[Advice | None, str] = {
     "do_not_rely_on": "bold red",
     None: "bold",
 }
-UNITS = {"verdicts": "answer", "marks": "answer", "picks": "pair of answers"}
+UNITS = {"verdicts": ("answer",), "marks": ("answer",), "picks": ("pair", "pairs")}
 SAYS = {1.0: "pass", 0.0: "fail"}
 PICKS = {1.0: "the first", 0.0: "the second", 0.5: "tie"}
 
@@ -71,17 +72,19 @@ def scorecard_blocks(cards: Sequence[Scorecard], quiet: bool = False) -> Iterato
     """Yield the answer first: whether each judge may be relied on; then its figures."""
     for card in cards:
         yield Line(headline(card), STYLES[card.advice])
+        if quiet and card.ship is not None:
+            yield Line(ship_sentence(card))
         yield from (Line(warning, "yellow") for warning in map(_capital, card.warnings))
     if quiet:
         return
     if len(cards) > 1:
         yield from map(comparison_table, _kinds(cards))
     for card in cards[:MOST_WHOLE]:
-        yield Heading(f"{card.judge} against people: {how_many(card.n, UNITS[card.kind])}")
+        yield Heading(f"{card.judge} against people: {how_many(card.n, *UNITS[card.kind])}")
         yield from _figures(card)
         yield from _pass_rates(card)
         if card.ship is not None:
-            yield Line(ship_sentence(card.ship))
+            yield Line(ship_sentence(card))
         yield from _disagreements(card)
 
 
@@ -215,7 +218,7 @@ def pass_rate_sentence(rate: PassRate) -> str:
         )
     if rate.people is None:
         return "People labelled none of these answers."
-    if rate.n == rate.n_labels:
+    if rate.n <= rate.n_labels:
         return "People labelled every answer, so their share is the pass rate."
     return "The judge's verdicts do not make people's figure more precise, so it stands alone."
 
@@ -225,9 +228,11 @@ def _say_needed(card: Scorecard, half_width: float) -> Iterator[str]:
     if needed is None:
         return
     if needed.for_half_width is not None and needed.for_half_width > card.n:
+        n = card.n if card.pass_rate is None else card.pass_rate.n
+        more = " That is more than there are answers." if needed.for_half_width > n else ""
         yield (
             f"For ±{half_width:.0%} the pass rate needs about "
-            f"{how_many(needed.for_half_width, 'label')} in all; there are {card.n:,}."
+            f"{how_many(needed.for_half_width, 'label')} in all; there are {card.n:,}.{more}"
         )
     if card.advice != "trust" and needed.for_trust is not None and needed.for_trust > card.n:
         yield (
@@ -236,8 +241,11 @@ def _say_needed(card: Scorecard, half_width: float) -> Iterator[str]:
         )
 
 
-def ship_sentence(shipped: Ship) -> str:
+def ship_sentence(card: Scorecard) -> str:
     """Return which verdicts may ship without a person."""
+    shipped = card.ship
+    if shipped is None:
+        return ""
     promise = f"{shipped.error_promised:.0%}"
     if shipped.threshold is None:
         return (
@@ -251,10 +259,15 @@ def ship_sentence(shipped: Ship) -> str:
         if held_out is not None
         else ""
     )
+    of_which = f", those with a confidence of at least {shipped.threshold:.2g}"
+    if shipped.share_shipped == 1.0:
+        of_which = ""
+    elif card.judge == ALL_JUDGES:
+        share = f"{0.5 + shipped.threshold / 2.0:.0%}"
+        of_which = f", those on which at least {share} of the judges agree"
     return (
-        f"Without a person may ship: {shipped.share_shipped:.0%} of the verdicts, those with a "
-        f"confidence of at least {shipped.threshold:.2g}. Promised error: at most {promise}."
-        f"{measured}"
+        f"Without a person may ship: {shipped.share_shipped:.0%} of the verdicts{of_which}. "
+        f"Promised error: at most {promise}.{measured}"
     )
 
 
@@ -269,13 +282,14 @@ def _disagreements(card: Scorecard) -> Iterator[Block]:
         TableColumn("judge", "word"),
         TableColumn("people", "word"),
         TableColumn("the judge's reason", "below"),
+        TableColumn("the answer", "below"),
         title="Disagreements to read"
         + (f", {len(shown)} of {len(card.disagreements):,}" if len(card.disagreements) > 5 else ""),
     )
     for one in shown:
         model = [one.candidate] if several else []
         words = [_said(card, value) for value in (one.judge, one.people)]
-        table.add(one.id, *model, *words, visible(one.reason)[:300])
+        table.add(one.id, *model, *words, visible(one.reason)[:300], visible(one.answer))
     yield table
 
 

@@ -140,7 +140,7 @@ def recognise(path: Path, name: str | None = None) -> Format:
                 hint=f"{_columns_of(beginning)}Without --as, the format is detected.",
             )
         return named
-    from peerage.imports.formats.wide_labels import guess_labels
+    from peerage.imports.formats.wide_labels import guess_labels, has_answers
 
     fits = [(one, one.sniff(beginning)) for _, one in formats]
     if whole := [(fit.has, one) for one, fit in fits if not fit.lacks]:
@@ -153,12 +153,17 @@ def recognise(path: Path, name: str | None = None) -> Format:
     pairs = ",".join(f"{ours}={theirs}" for ours, theirs in guess.items())
     such_as = f", such as --map {pairs}" if guess else ""
     labels = guess_labels(path) if beginning.columns else ""
-    of_labels = f" If it has labels by people: peerage audit FILE {labels}" if labels else ""
+    if not labels and has_answers(beginning.columns):
+        labels_hint = f" If people are to label its answers: peerage label {path.name}"
+    else:
+        labels_hint = ""
+    if labels:
+        labels_hint = f" If it has labels by people: peerage audit {path.name} {labels}"
     error = UnknownFormatError(
         f"the format of this file is unknown. Nearest: {reasons}.",
         place=str(path),
         hint=f"{_columns_of(beginning)}"
-        f"Name the format with --as, or the columns with --map{such_as}.{of_labels}",
+        f"Name the format with --as, or the columns with --map{such_as}.{labels_hint}",
     )
     error.columns, error.guess, error.is_sure = tuple(beginning.columns[:20]), guess, is_sure
     raise error

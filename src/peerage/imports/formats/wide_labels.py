@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,12 +26,18 @@ from peerage.imports.foreign_records import (
     rows_or_records,
 )
 from peerage.imports.formats import Format, FormatFit, Row, formats, never, pair_rows
-from peerage.imports.label_files import AnswerToLabel, labels_file, latest_labels
+from peerage.imports.label_files import (
+    AnswerToLabel,
+    PersonLabel,
+    labels_file,
+    latest_labels,
+)
 
 Kind = Literal["verdicts", "marks", "picks"]
 
 NAME = "labels"
 N_LOOKED_AT = 500  # rows that are read to recognise columns
+N_KNOWN = 20  # cells of a sparse column that are read after these rows
 MOST_OTHER = 0.5  # a column in which more cells than this are no judgement is no column of labels
 N_SHOWN = 3
 PASS = frozenset(
@@ -78,6 +84,14 @@ JUDGE_WORDS = frozenset(
         *("mixtral", "qwen", "deepseek", "grok"),
     )
 )
+BAD_WORDS = frozenset(  # in the name of a column whose yes says that something is wrong
+    (
+        *("toxic", "toxicity", "hallucination", "hallucinations", "hallucinated", "hallucinates"),
+        *("error", "errors", "harmful", "harm", "unsafe", "violation", "violates", "defect"),
+        *("bug", "issue", "problem", "offensive", "biased", "leak", "leaks", "spam"),
+    )
+)
+CLEAR = frozenset(("pass", "passed", "fail", "failed", "good", "bad", "ok", "okay"))
 WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 CELL = re.compile(r"\s+")
 
@@ -89,6 +103,16 @@ class LabelColumns:
     judges: tuple[str, ...]
     people: tuple[str, ...]
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    inverted: frozenset[str] = frozenset()  # columns in which yes means that the answer is bad
+
+    def read(self, name: str, cell: object) -> float | str | None:
+        """Return the judgement in a cell of a column; None for a cell without one."""
+        if is_blank(cell):
+            return None
+        value = judgement(cell, self.kinds[name])
+        if name in self.inverted and isinstance(value, float) and _word(cell) not in CLEAR:
+            return 1.0 - value
+        return value
 
 
 def judgement(cell: object, kind: Kind) -> float | str | None:
@@ -96,7 +120,7 @@ def judgement(cell: object, kind: Kind) -> float | str | None:
     if isinstance(cell, bool) or (isinstance(cell, int | float) and kind != "picks"):
         number = as_score(cell)
         return number if kind == "marks" or number in (0.0, 1.0) else None
-    word = CELL.sub("_", str(cell).strip().strip(".!").lower())
+    word = _word(cell)
     if kind == "picks":
         picks = {"first": FIRST, "second": SECOND, "tie": TIE}
         return next((name for name, words in picks.items() if word in words), None)
@@ -107,6 +131,10 @@ def judgement(cell: object, kind: Kind) -> float | str | None:
     except ValueError:
         return None
     return number if kind == "marks" or number in (0.0, 1.0) else None
+
+
+def _word(cell: object) -> str:
+    return CELL.sub("_", str(cell).strip().strip(".!").lower())
 
 
 def is_blank(cell: object) -> bool:
@@ -154,8 +182,8 @@ def find_columns(
     path: Path, judges: Sequence[str] = (), people: Sequence[str] = ()
 ) -> LabelColumns:
     """Return the columns of judges and of people: the named ones, else those that look like it."""
-    records = _first_records(path)
-    names = list(dict.fromkeys(name for record in records for name in record))
+    cells = _cells_of(path, (*judges, *people))
+    names = list(cells)
     for option, named in (("--judge", judges), ("--people", people)):
         for name in named:
             if name not in names:
@@ -168,7 +196,7 @@ def find_columns(
     free = [name for name in names if name not in taken and not _is_about(name)]
     kinds = {}
     for name in [*judges, *people, *free]:
-        kind = kind_of([record.get(name) for record in records])
+        kind = kind_of(cells[name])
         if kind is not None:
             kinds[name] = kind
         elif name in taken:
@@ -176,21 +204,27 @@ def find_columns(
                 f"most cells of the column {shown(name)} are neither pass or fail, a mark, nor a "
                 "pick (A, B, tie).",
                 place=str(path),
-                hint=f"It has: {few(_examples(records, name), N_SHOWN)}.",
+                hint=f"It has: {few(_examples(cells[name]), N_SHOWN)}.",
             )
     sides = {name: _side(name) for name in free if name in kinds}
     judges = judges or [name for name, side in sides.items() if side == "judge"]
     people = people or [name for name, side in sides.items() if side == "people"]
     chosen = {name: kinds[name] for name in (*judges, *people)}
-    return LabelColumns(tuple(judges), tuple(people), chosen)
+    inverted = {
+        name for name, kind in chosen.items() if kind == "verdicts" and _words(name) & BAD_WORDS
+    }
+    return LabelColumns(tuple(judges), tuple(people), chosen, frozenset(inverted))
+
+
+def has_answers(columns: Collection[str]) -> bool:
+    """Return whether a table has a column of answers that people may label."""
+    return any(str(name).lower() in OUTPUTS for name in columns)
 
 
 def guess_labels(path: Path) -> str:
     """Return options that name the columns that may be labels; empty if fewer than two may."""
-    records = _first_records(path)
-    names = list(dict.fromkeys(name for record in records for name in record))
-    kinds = {name: kind_of([record.get(name) for record in records]) for name in names}
-    may = [name for name in names if kinds[name] is not None and not _is_about(name)]
+    kinds = {name: kind_of(some) for name, some in _cells_of(path).items()}
+    may = [name for name in kinds if kinds[name] is not None and not _is_about(name)]
     people = next((name for name in may if _side(name) == "people"), None) or (may or [""])[0]
     rest = [name for name in may if name != people and kinds[name] == kinds[people]]
     if not rest:
@@ -203,25 +237,43 @@ def _quote(name: str) -> str:
     return name if re.fullmatch(r"[\w.-]+", name) else f"'{name}'"
 
 
-def _first_records(path: Path) -> list[Record]:
-    records = []
-    for _, record in rows_or_records(path):
-        records.append(record)
-        if len(records) == N_LOOKED_AT:
+def _cells_of(path: Path, named: Sequence[str] = ()) -> dict[str, list[object]]:
+    """Return cells of each column: those of the first rows, and more of columns that are sparse.
+
+    People often label a few rows of many, so columns that may be labels are read until some cells
+    are known.
+    """
+    cells: dict[str, list[object]] = {}
+    for number, (_, record) in enumerate(rows_or_records(path), 1):
+        for name, cell in record.items():
+            column = cells.setdefault(str(name), [])
+            if number <= N_LOOKED_AT or (
+                len(column) < N_LOOKED_AT + N_KNOWN and not is_blank(cell)
+            ):
+                column.append(cell)
+        if number >= N_LOOKED_AT and not any(
+            all(map(is_blank, column))
+            for name, column in cells.items()
+            if name in named or _side(name)
+        ):
             break
-    return records
+    return cells
 
 
 def _side(name: str) -> str:
     """Return whether a column's name speaks of a judge, of people, or of neither."""
     if _is_about(name):
         return ""
-    words = {word.lower() for word in WORD.findall(name)}
+    words = _words(name)
     if words & PEOPLE_WORDS:
         return "people"
     if words & JUDGE_WORDS:
         return "judge"
     return "people" if words & MAYBE_PEOPLE else ""
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in WORD.findall(name)}
 
 
 def _is_about(name: str) -> bool:
@@ -230,8 +282,7 @@ def _is_about(name: str) -> bool:
     return lower in ABOUT or lower.endswith(ENDS_OF_ABOUT)
 
 
-def _examples(records: Sequence[Record], name: str) -> list[str]:
-    cells = (record.get(name) for record in records)
+def _examples(cells: Sequence[object]) -> list[str]:
     return [repr(str(cell)[:30]) for cell in dict.fromkeys(map(str, cells)) if not is_blank(cell)]
 
 
@@ -275,15 +326,19 @@ def warnings(path: Path, judges: Sequence[str] = (), people: Sequence[str] = ())
             if not is_blank(cell) and judgement(cell, kind) is None:
                 others.setdefault(name, Counter())[str(cell)[:30]] += 1
     sentences = []
-    labels = latest_labels(path).values()
+    labels = [one for one in latest_labels(path).values() if one.label != "skip"]
     if labels:
         sentences.append(f"read {how_many(len(labels), 'label')} from {labels_file(path).name}.")
     if not (judges and people):
         from_people = f"; people's labels are {', '.join(columns.people)}" if columns.people else ""
         sentences.append(
-            f"judges are the columns {', '.join(columns.judges)}{from_people}. If not, name them "
-            "with --judge and --people."
+            f"judges are the columns {', '.join(columns.judges)}{from_people}. If not: peerage "
+            f"audit {path.name} --judge … --people …"
         )
+    sentences += [
+        f"{name}: yes, true and 1 are read as fail, because of its name."
+        for name in columns.inverted
+    ]
     for name, counts in others.items():
         listed = few([f"{shown(cell)} {n:,}" for cell, n in counts.most_common()], N_SHOWN)
         sentences.append(
@@ -309,7 +364,7 @@ def read(path: Path, judges: Sequence[str] = (), people: Sequence[str] = ()) -> 
         for side in (columns.judges, columns.people):
             for name in side:
                 cell = record.get(name)
-                value = None if is_blank(cell) else judgement(cell, columns.kinds[name])
+                value = columns.read(name, cell)
                 review = {**common, "reviewer": name}
                 if side is columns.people:
                     review |= {"person": 1}
@@ -330,6 +385,23 @@ def _labels_by_answer(path: Path) -> dict[str, dict[str, float]]:
         if one.label != "skip":
             by_answer.setdefault(id_, {})[person] = float(one.label == "pass")
     return by_answer
+
+
+def labels_in(path: Path) -> list[PersonLabel]:
+    """Return the labels that people's columns of a table have, besides those in its file."""
+    try:
+        columns = find_columns(path)
+    except (InputError, UsageError):
+        return []
+    seen, labels = _Answers(), []
+    for number, (_, record) in enumerate(rows_or_records(path), 1):
+        id_, _ = seen.place({str(name).lower(): cell for name, cell in record.items()}, number)
+        labels += [
+            PersonLabel(id_, "skip", "", name, "")
+            for name in columns.people
+            if columns.read(name, record.get(name)) is not None
+        ]
+    return labels
 
 
 def answers_in(path: Path) -> list[AnswerToLabel]:
