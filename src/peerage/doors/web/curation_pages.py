@@ -50,7 +50,7 @@ async def adjudicate(
     """List the sessions on which reviewers disagree most."""
     values = await service.read(list_disagreements, service, sides, season)
     values |= {"sides": sides, "season": season, "all_sides": SIDES}
-    return page(request, "adjudicate.html", here="/judges", **values)
+    return await page(request, "adjudicate.html", here="/judges", **values)
 
 
 def list_disagreements(service: Service, sides: Sides, season: str) -> dict[str, Any]:
@@ -86,7 +86,7 @@ async def adjudicate_one(
     ids = [one.session_id for one in disagreements]
     at = ids.index(view.id) if view.id in ids else -1
     rankings = rankings_of(view)
-    return page(
+    return await page(
         request,
         "adjudicate_one.html",
         here="/judges",
@@ -216,7 +216,7 @@ async def delete_session(service: Serving, client: Admin, session_id: SessionId)
 async def show_deleted(request: Request, service: Serving, season: str = "") -> Response:
     """List the deleted sessions and seasons, to restore them."""
     values = await service.read(list_deleted, service)
-    return page(request, "deleted.html", here="/settings", just=season, **values)
+    return await page(request, "deleted.html", here="/settings", just=season, **values)
 
 
 def list_deleted(service: Service) -> dict[str, Any]:

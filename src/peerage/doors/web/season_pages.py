@@ -57,7 +57,7 @@ async def seasons(request: Request, service: Serving, host: Host) -> Response:
     """List the seasons, with a form to upload a new one."""
     plans = await service.read(list_plans, service.store)
     listed = [await season_document(service, host, plan) for plan in plans]
-    return page(request, "seasons.html", seasons=listed, preview=None, **_may(request))
+    return await page(request, "seasons.html", seasons=listed, preview=None, **_may(request))
 
 
 @router.post("/seasons")
@@ -83,7 +83,7 @@ async def drop(
         plans = await service.read(list_plans, service.store)
         listed = [await season_document(service, host, plan) for plan in plans]
         values = {"seasons": listed, "preview": preview, "file_name": file_name, **_may(request)}
-        return page(request, "seasons.html", code=422, **values)
+        return await page(request, "seasons.html", code=422, **values)
     options = SeasonOptions(name=name.strip() or file_name.rpartition(".")[0][:100])
     plan = await host.create(preview.rows, options, client.name)
     columns = quote(", ".join(preview.ignored_columns)[:300])
@@ -100,7 +100,7 @@ async def pieces_of(file: UploadFile) -> AsyncIterator[bytes]:
 async def running(request: Request, service: Serving, host: Host) -> Response:
     """List the seasons that run on this server, for the first page."""
     listed = await running_seasons(service, host)
-    return page(request, "running_seasons.html", running_seasons=listed)
+    return await page(request, "running_seasons.html", running_seasons=listed)
 
 
 async def running_seasons(service: Service, host: SeasonHost) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ async def compare(request: Request, service: Serving, a: str, b: str) -> Respons
         "comparison": comparison,
         "axis": _axis_of(comparison.models),
     }
-    return page(request, "season_compare.html", here="/seasons", **values)
+    return await page(request, "season_compare.html", here="/seasons", **values)
 
 
 def _axis_of(models: Iterable[ModelChange]) -> Axis:
@@ -145,7 +145,7 @@ async def status(request: Request, service: Serving, host: Host, id_: SeasonId) 
     """Show the progress of a season, for a page that polls every second."""
     plan = await service.read(find_plan, service.store, id_)
     document = await season_document(service, host, plan)
-    return page(request, "season_status.html", season=document, **_may(request))
+    return await page(request, "season_status.html", season=document, **_may(request))
 
 
 @router.get("/seasons/{id}/results")
@@ -153,7 +153,7 @@ async def results(request: Request, service: Serving, id_: SeasonId) -> Response
     """Show the board and the audit of a season."""
     plan = await service.read(find_plan, service.store, id_)
     values = await service.read(_results, service, plan)
-    return page(request, "season_results.html", plan=plan, **values)
+    return await page(request, "season_results.html", plan=plan, **values)
 
 
 @router.post("/seasons/{id}", dependencies=[RUN])
@@ -263,7 +263,7 @@ async def _season_page(
         for one in await service.read(list_plans, service.store)
         if one.id != plan.id and one.season
     ]
-    return page(
+    return await page(
         request,
         "season.html",
         here="/seasons",
