@@ -109,6 +109,8 @@ async def judge(request: Request, service: Serving, client: Reviewer) -> Respons
     A ballot in the order in which the answers were shown needs a confirmation.
     """
     form = {name: str(value) for name, value in (await request.form()).items()}
+    if not form.get("ballot"):
+        raise UsageError("the form has no ballot.", hint="Open /review in a browser.")
     review = review_of_form(form)
     if is_untouched(form, review) and not form.get("confirmed"):
         return await _page(request, "ballot_confirm.html", client, form=form)
