@@ -366,7 +366,18 @@ def test_a_device_that_never_ends_and_a_pipe_without_a_writer_are_told_in_a_sent
     peerage, tmp_path
 ):
     os.mkfifo(tmp_path / "pipe")
-    for arguments in (("score", "/dev/zero"), ("sessions", "--config", "pipe")):
+    for arguments in (
+        ("score", "/dev/zero"),
+        ("sessions", "--config", "pipe"),
+        ("verify", "/dev/zero"),
+        ("gate", "--candidate", "a", "--against", "pipe"),
+        ("gate", "--candidate", "a", "--base", "b", "--prereg", "pipe"),
+        ("board", "models", "pipe"),
+        ("import", "/dev/zero"),
+        ("run", "pipe"),
+        ("merge", "pipe", "--to", "x"),
+        ("ask", "q", "--image", "pipe"),
+    ):
         done = peerage(*arguments)
         said = done.stderr
         assert (done.returncode, said.count("\n")) == (2, 1)

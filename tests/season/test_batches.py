@@ -99,9 +99,7 @@ def test_every_session_completes_however_batches_end(mock, prompts, tmp_path, sh
     )
 
 
-def test_a_batch_whose_results_cannot_be_asked_for_is_not_polled_for_ever(
-    mock, prompts, tmp_path
-):
+def test_a_batch_whose_results_cannot_be_asked_for_is_not_polled_for_ever(mock, prompts, tmp_path):
     mock.control(ends=["odd_file"])
     progress = hold(settings_at(mock, "openai", tmp_path / "p.db"), prompts, batch=True)
     assert any("cannot be used in an address" in note for note in progress.batch_notes)

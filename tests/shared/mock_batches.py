@@ -2,8 +2,9 @@
 
 A batch is over at the second look. How batches end is set by `POST /batch-control` with a JSON
 object: `ends` lists, batch by batch, ok, expired, partial, duplicate, missing, foreign, failed,
-odd_file (a file whose name is no part of an address), refused or aborted, and the last word stays. `hold` names a step that is never answered (upload,
-create, created, results), or poll, and no batch ends; it holds once `hold_from` rows are paid for.
+refused, aborted or odd_file (its results have a name that no address may have), and the last word
+stays. `hold` names a step that is never answered (upload, create, created, results), or poll, and
+no batch ends; it holds once `hold_from` rows are paid for.
 `GET /batch-stats` tells what was made and paid for.
 """
 

@@ -123,7 +123,7 @@ def is_untouched(form: Mapping[str, str], review: PersonReview) -> bool:
     """Return whether a ballot only repeats the order in which the answers were shown."""
     order = [label for label in form.get("order", "").split(",") if label]
     remarks = review.notes or review.marks or review.abstained
-    return not remarks and list(review.ranking) == order
+    return bool(order) and not remarks and list(review.ranking) == order
 
 
 @router.post("/review/{id}/undo")
