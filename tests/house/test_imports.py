@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "findings",
         "types",
         "text",
+        "files",
         "hosts",
         "shapes",
         "messages",

@@ -60,7 +60,7 @@ def end_left_over(guard: int, group: int | None, mark: str) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
     for _ in range(MAX_ROUNDS):  # a process may have started another one meanwhile
-        left = [pid for pid in _listed() if _belongs(pid, guard, mark.encode())]
+        left = [pid for pid in _list_processes() if _belongs(pid, guard, mark.encode())]
         for pid in left:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -68,7 +68,7 @@ def end_left_over(guard: int, group: int | None, mark: str) -> None:
             return
 
 
-def _listed() -> list[int]:
+def _list_processes() -> list[int]:
     """Return the ids of all processes, if the system lists them in files."""
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208

@@ -56,10 +56,10 @@ def lexer_of(language: str) -> Any:
 def _near(match: Callable[[str, int, int], Any]) -> Callable[..., Any]:
     """Return a rule's match that sees only the next WINDOW characters."""
 
-    def matched(text: str, at: int, end: int = sys.maxsize) -> Any:
+    def match_near(text: str, at: int, end: int = sys.maxsize) -> Any:
         return match(text, at, min(at + WINDOW, end))
 
-    return matched
+    return match_near
 
 
 def pieces_of(code: str, language: str) -> list[tuple[str, str]]:

@@ -85,13 +85,13 @@ class Highlighter:
         """Return a block from an earlier page or from the process."""
         key = hashlib.sha256(f"{language}\0{code}".encode("utf-8", "surrogatepass")).digest()
         with self._lock:
-            kept = self._kept.pop(key, None)
-            if kept is None:
-                kept = self._ask({"code": code, "language": language, "limit_s": limit_s})
-            self._kept[key] = kept._replace(took_s=0.0)
+            block = self._kept.pop(key, None)
+            if block is None:
+                block = self._ask({"code": code, "language": language, "limit_s": limit_s})
+            self._kept[key] = block._replace(took_s=0.0)
             if len(self._kept) > N_KEPT:
                 self._kept.popitem(last=False)
-        return kept
+        return block
 
     def close(self) -> None:
         """End the process and wait for it."""
@@ -102,7 +102,7 @@ class Highlighter:
         """Send a block to the process and return its reply."""
         too_long = Highlighted(None, job["limit_s"])
         try:
-            process = self._started()
+            process = self._start_if_needed()
         except OSError:
             return Highlighted(None, 0.0)
         if process.stdin is None or process.stdout is None:
@@ -122,7 +122,7 @@ class Highlighter:
         document = json.loads(reply)
         return Highlighted(_html(document["pieces"]), document["took_s"])
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start_if_needed(self) -> subprocess.Popen[bytes]:
         """Return the process; start it if it does not run."""
         if self.pid is not None and self._process is not None and self._process.poll() is None:
             return self._process

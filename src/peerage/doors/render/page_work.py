@@ -26,7 +26,7 @@ WORDS = re.compile(r"[^\W_]+| +")
 
 @dataclass(slots=True)
 class PageWork:
-    """What is left for the texts of one page."""
+    """The work that is left for the texts of one page."""
 
     work: int = PAGE_WORK
     code: int = MAX_CODE
