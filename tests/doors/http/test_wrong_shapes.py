@@ -43,19 +43,20 @@ def shaped(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_no_route_fails_because_of_a_body(shaped):
+@pytest.mark.parametrize("bodies", [BODIES[::3], BODIES[1::3], BODIES[2::3]])
+def test_no_route_fails_because_of_a_body(shaped, bodies):
     n, failed = 0, []
     for route in routes_in(shaped.app.routes):
         path = re.sub(r"\{[^}]*\}", "0", route.path.replace("{id}", shaped.id))
         for verb in route.methods & {"POST", "PUT", "PATCH", "DELETE"}:
-            for body, kind in BODIES:
+            for body, kind in bodies:
                 answer = shaped.client.request(
                     verb, path, content=body, headers={"Content-Type": kind}
                 )
                 n += 1
                 if answer.status_code >= 500:
                     failed.append((verb, path, body))
-    assert n > 500
+    assert n > 100
     assert not failed
 
 
@@ -80,9 +81,16 @@ def test_marks_in_dimensions_that_the_rubric_does_not_have_are_refused(shaped):
 HOSTILE = "\n".join(f"```{name}\na " + "\n" * 15_000 + "```" for name in ("java", "c", "css"))
 
 
+def answer_s(server) -> float:
+    """The time of one answer that needs no work."""
+    began = time.monotonic()
+    assert server.client.get("/healthz").status_code == 200
+    return time.monotonic() - began
+
+
 @pytest.mark.slow
 def test_the_server_answers_while_a_hostile_answer_is_rendered(shaped):
-    """Most answers come at once: the machine may be busy, but the server is not."""
+    """An answer takes about as long as from a server that has nothing to do."""
     answers = {"one": HOSTILE, "two": HOSTILE + "*_" * 200_000}
     started = shaped.client.post("/api/sessions", json={"query": "Why?", "answers": answers})
     id_ = started.json()["id"]
@@ -97,13 +105,12 @@ def test_the_server_answers_while_a_hostile_answer_is_rendered(shaped):
             seen.extend(browser.get(page, follow_redirects=True).status_code for page in pages)
         done.set()
 
+    idle = [answer_s(shaped) for _ in range(20)]
     looking = threading.Thread(target=look)
     looking.start()
-    took = []
+    took: list[float] = []
     while not done.is_set() and looking.is_alive():
-        began = time.monotonic()
-        assert shaped.client.get("/healthz").status_code == 200
-        took.append(time.monotonic() - began)
+        took.append(answer_s(shaped))
     looking.join()
     assert seen == [200] * len(pages)
-    assert sorted(took)[int(0.9 * len(took))] < 0.1
+    assert max(took) < 0.1 + 5 * max(idle)
