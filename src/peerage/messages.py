@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from peerage.errors import InputError, how_many, shown
-from peerage.files import refuse_special
+from peerage.paths import refuse_special
 from peerage.shapes import is_deeper
 from peerage.text import entered_text, is_unicode, valid_text
 from peerage.types import Answer, Image, Message, Query, Seat, ToolCall, Turn

@@ -27,7 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "findings",
         "types",
         "text",
-        "files",
+        "paths",
         "hosts",
         "shapes",
         "messages",

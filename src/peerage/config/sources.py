@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from peerage.config import rubrics
 from peerage.config.settings import CouncilSettings, GivenText, Settings
 from peerage.errors import ConfigError, KeyPath, Problem, meant, shown
-from peerage.files import special_kind
+from peerage.paths import special_kind
 from peerage.shapes import is_deeper
 from peerage.text import visible
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from peerage.errors import InputError, shown
-from peerage.files import refuse_special
 from peerage.messages import read_answer
+from peerage.paths import refuse_special
 from peerage.text import text_key
 from peerage.types import written_text
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from peerage.errors import InputError
 from peerage.event_facts import is_over
 from peerage.events import Opened, event_document, read_events
-from peerage.files import new_folder
 from peerage.imports import (
     KINDS,
     ImportResult,
@@ -26,6 +25,7 @@ from peerage.imports.table_files import (
     check_file,
     read_chunks,
 )
+from peerage.paths import new_folder
 from peerage.reports.stored_reviews import (
     import_file_name,
 )

@@ -19,7 +19,7 @@ from peerage.doors.cli.screen import (
     write_line,
 )
 from peerage.errors import PeerageError, UsageError, shown, without_keys
-from peerage.files import refuse_special_files
+from peerage.paths import refuse_special_files
 from peerage.text import is_unicode
 from peerage.types import OLD_OWN_VOTES, own_votes_hint
 

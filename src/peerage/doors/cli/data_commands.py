@@ -16,7 +16,7 @@ from peerage.doors.cli.screen import confirm, say, write_file, write_json, write
 from peerage.doors.render.phrases import flag_line
 from peerage.doors.render.session_lists import show_imports
 from peerage.errors import InputError, UsageError, how_many
-from peerage.files import new_folder
+from peerage.paths import new_folder
 from peerage.reports import Reports
 from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.text import visible

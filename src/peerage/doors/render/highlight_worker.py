@@ -9,11 +9,12 @@ program when a block takes longer. It imports nothing of Peerage, and ends when 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import IO, Any
 
 N_LEXERS = 64  # kept; there are fewer languages
 WINDOW = 500  # characters from its place on that one rule of a lexer may look at
@@ -81,9 +82,9 @@ def _class_of(kind: str) -> str:
 # -- the program -----------------------------------------------------------------------------------
 
 
-def serve() -> None:
-    """Answer one line after the other until the input ends."""
-    for line in sys.stdin.buffer:
+def serve(jobs: IO[bytes], replies: IO[bytes]) -> None:
+    """Answer one line after the other until there are no more."""
+    for line in jobs:
         job = json.loads(line)
         lexer_of(job["language"])  # loading a lexer takes time that its block is not to blame for
         _end_after(job["limit_s"])
@@ -91,8 +92,8 @@ def serve() -> None:
         pieces = pieces_of(job["code"], job["language"])
         _end_after(0.0)
         reply = {"pieces": pieces, "took_s": time.process_time() - began}
-        sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n")
-        sys.stdout.buffer.flush()
+        replies.write(json.dumps(reply).encode() + b"\n")
+        replies.flush()
 
 
 def _end_after(limit_s: float) -> None:
@@ -104,4 +105,4 @@ def _end_after(limit_s: float) -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(os.fdopen(0, "rb"), os.fdopen(1, "wb"))

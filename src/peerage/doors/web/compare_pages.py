@@ -127,7 +127,7 @@ class BoundedMatcher(SequenceMatcher[str]):
 
     def __init__(self, words: Sequence[str], others: Sequence[str]) -> None:
         super().__init__(None, words, others, autojunk=False)
-        positions: dict[str, list[int]] = self.b2j  # type: ignore[attr-defined] - as documented
+        positions: dict[str, list[int]] = self.b2j  # type: ignore[attr-defined]
         places = (1 + len(positions.get(word, ())) for word in words)
         self._steps_before = list(accumulate(places, initial=0))
         self._n_steps = 0
