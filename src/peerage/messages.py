@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from peerage.errors import InputError, how_many, shown
+from peerage.paths import refuse_special
 from peerage.shapes import is_deeper
 from peerage.text import entered_text, is_unicode, valid_text
 from peerage.types import Answer, Image, Message, Query, Seat, ToolCall, Turn
@@ -365,6 +366,7 @@ def read_image(value: Any, place: str) -> Image:
 
 def _load_image(path: Path) -> Image:
     """Return the image in a file, as a data URL."""
+    refuse_special(path)
     try:
         with path.open("rb") as file:
             data = file.read(MAX_IMAGE_BYTES + 1)

@@ -20,7 +20,11 @@ from pydantic import Field, Strict, field_validator
 
 from peerage.config import Settings
 from peerage.council.blinding import deal_order, label
-from peerage.council.readings import MAX_NOTE_CHARACTERS
+from peerage.council.readings import (
+    MAX_DIMENSIONS,
+    MAX_NAME_CHARACTERS,
+    MAX_NOTE_CHARACTERS,
+)
 from peerage.errors import (
     ConfigError,
     InputError,
@@ -39,6 +43,7 @@ from peerage.events import (
     PersonReviewed,
     Rejudged,
     ReviewReading,
+    RubricRecord,
     Withdrawn,
     event_document,
     read_event,
@@ -441,14 +446,19 @@ def _review_event(
     authors = tuple(ballot.author_by_label[name] for name in order)
     dealt = DealtBallot(valid_text(person), authors, () if as_dealt else order)
     if ballot.is_repeat:
-        return Rejudged(dealt, _convert_review(review, ballot.labels))
+        return Rejudged(dealt, _convert_review(review, ballot.labels, ballot.opened.rubric))
     return PersonReviewed(
-        dealt, _convert_review(review, ballot.labels), place if as_dealt else None
+        dealt,
+        _convert_review(review, ballot.labels, ballot.opened.rubric),
+        place if as_dealt else None,
     )
 
 
-def _convert_review(review: PersonReview, labels: Sequence[str]) -> ReviewReading:
+def _convert_review(
+    review: PersonReview, labels: Sequence[str], rubric: RubricRecord | None
+) -> ReviewReading:
     """Convert a person's review to the log's form; raise an error for labels not shown."""
+    _check_dimensions(review, rubric)
     tiers = tuple((one,) if isinstance(one, str) else tuple(one) for one in review.ranking)
     ranked = [name for tier in tiers for name in tier]
     named = {*ranked, *review.scores, *review.marks, *review.notes}
@@ -477,6 +487,26 @@ def _convert_review(review: PersonReview, labels: Sequence[str]) -> ReviewReadin
         recovered="",
         flags=(),
     )
+
+
+def _check_dimensions(review: PersonReview, rubric: RubricRecord | None) -> None:
+    """Raise an error for marks that the session's rubric does not have.
+
+    Where the log has no rubric, they may have as many names, and as long ones, as any rubric.
+    """
+    names = {name for marks in review.marks.values() for name in marks}
+    if rubric is not None and (unknown := sorted(names - rubric.weights.keys())):
+        raise UsageError(
+            f"the rubric of this session has no dimension {shown(unknown[0])}.",
+            hint=f"It has: {', '.join(rubric.weights)}.",
+        )
+    if len(names) > MAX_DIMENSIONS:
+        raise UsageError(
+            f"the review has marks in {len(names):,} dimensions; at most {MAX_DIMENSIONS} count.",
+            hint="`dimensions` of the ballot lists those of its rubric.",
+        )
+    if too_long := [name for name in names if len(name) > MAX_NAME_CHARACTERS]:
+        raise UsageError(f"the name of a dimension is too long: {shown(too_long[0])}.")
 
 
 def _answers(session: Session) -> dict[str, str]:

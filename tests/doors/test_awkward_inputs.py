@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.forked import Forks
@@ -366,11 +368,44 @@ def test_a_device_that_never_ends_and_a_pipe_without_a_writer_are_told_in_a_sent
     peerage, tmp_path
 ):
     os.mkfifo(tmp_path / "pipe")
-    for arguments in (("score", "/dev/zero"), ("sessions", "--config", "pipe")):
+    for arguments in (
+        ("score", "/dev/zero"),
+        ("sessions", "--config", "pipe"),
+        ("verify", "/dev/zero"),
+        ("gate", "--candidate", "a", "--against", "pipe"),
+        ("gate", "--candidate", "a", "--base", "b", "--prereg", "pipe"),
+        ("board", "models", "pipe"),
+        ("import", "/dev/zero"),
+        ("run", "pipe"),
+        ("merge", "pipe", "--to", "x"),
+    ):
         done = peerage(*arguments)
         said = done.stderr
         assert (done.returncode, said.count("\n")) == (2, 1)
         assert "not a file" in said
+
+
+def test_a_registered_bar_that_is_a_list_is_told_in_a_sentence(peerage, tmp_path):
+    (tmp_path / "bar.json").write_text('{"bar": [1, "a"]}')
+    (tmp_path / "r.csv").write_text("session_id,reviewer,candidate,score\ns,r,a,5\ns,r,b,6\n")
+    done = peerage("gate", "r.csv", "--base", "b", "--candidate", "a", "--prereg", "bar.json")
+    assert done.returncode == 2
+    assert "does not contain a registered bar" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_parquet_file_that_unfolds_hugely_is_told_in_a_sentence(peerage, tmp_path):
+    n = 60_000
+    columns = {"session_id": "s", "reviewer": "r", "candidate": "c", "query": "x" * 20_000}
+    table = {
+        name: pa.DictionaryArray.from_arrays(pa.array([0] * n, pa.int32()), pa.array([value]))
+        for name, value in columns.items()
+    }
+    pq.write_table(pa.table({**table, "score": [1.0] * n}), tmp_path / "huge.parquet")
+    assert (tmp_path / "huge.parquet").stat().st_size < 100_000
+    for arguments in (("import", "--as", "reviews"), ("board", "models"), ("run",), ("doctor",)):
+        done = peerage(*arguments, "huge.parquet")
+        assert (done.returncode, "unfold" in done.stderr) == (2, True), (arguments, done.stderr)
 
 
 @pytest.mark.parametrize("model", [["l"], {"a": 1}, 7, None])

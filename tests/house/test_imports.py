@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "findings",
         "types",
         "text",
+        "paths",
         "hosts",
         "names",
         "shapes",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ import peerage
 from peerage.errors import InputError
 from peerage.imports.diagnosis import diagnose
 from peerage.imports.files import files_in, open_reviews
+from peerage.imports.store_folders import export
+from peerage.stores import open_store
 from tests.shared.foreign_files import Grade, lines, write_inspect
 
 SINGLE = {"question_id": 1, "judge": ["j", "v1"], "model": "x", "turn": 1, "judgment": "…"}
@@ -133,3 +137,25 @@ def test_a_model_against_itself_is_an_abstention(tmp_path):
     path.write_text(json.dumps(pairs))
     rows = peerage.read(path).to_pylist()
     assert [(row["candidate"], row["rank"]) for row in rows] == [("x", None), ("x", 1), ("y", 2)]
+
+
+# -- folders that are written ---------------------------------------------------------------------
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from peerage.imports.store_folders import export
+from peerage.stores import open_store
+store = open_store(sys.argv[1])
+store.imports = lambda: os._exit(9)
+export(store, Path(sys.argv[2]))
+"""
+
+
+def test_an_export_that_was_killed_leaves_nothing_that_the_next_one_refuses(tmp_path):
+    address, target = f"sqlite:///{tmp_path}/s.db", tmp_path / "out"
+    command = [sys.executable, "-c", KILLED, address, str(target)]
+    assert subprocess.run(command, check=False).returncode == 9
+    assert not target.exists()
+    assert export(open_store(address), target) == {"sessions": 0, "imports": 0}
+    assert (target / "export.json").exists()

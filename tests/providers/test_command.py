@@ -203,6 +203,21 @@ def test_forks_end_with_the_command_even_if_they_left_its_group(tmp_path):
     assert not any(lives(int(pid)) for pid in pids.read_text().split())
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists processes in files")
+@pytest.mark.parametrize("end", ["KILL", "TERM"])
+def test_what_a_command_started_ends_even_if_it_kills_its_guard(tmp_path, end):
+    pids = tmp_path / "pids"
+    script = (
+        f"(setsid sh -c 'echo $$ >> {pids}; exec sleep 600' &); sleep 601 & echo $! >> {pids}\n"
+    )
+    script += f"while [ $(wc -l < {pids}) -lt 2 ]; do sleep 0.05; done; echo $$ >> {pids}\n"
+    failed = failure_of(*SHELL, f"touch {pids}; {script} kill -{end} $PPID; wait", timeout_s=60.0)
+    assert failed.kind != "timeout", failed
+    started = [int(pid) for pid in pids.read_text().split()]
+    assert len(started) == 3
+    assert not any(map(lives, started))
+
+
 @pytest.mark.parametrize("turns", [2, 4, 7])
 def test_a_command_that_is_cancelled_as_it_starts_ends(tmp_path, turns):
     """The loop is blocked while the guard starts, so asyncio does not know of it yet."""

@@ -99,6 +99,13 @@ def test_every_session_completes_however_batches_end(mock, prompts, tmp_path, sh
     )
 
 
+def test_a_batch_whose_results_cannot_be_asked_for_is_not_polled_for_ever(mock, prompts, tmp_path):
+    mock.control(ends=["odd_file"])
+    progress = hold(settings_at(mock, "openai", tmp_path / "p.db"), prompts, batch=True)
+    assert any("cannot be used in an address" in note for note in progress.batch_notes)
+    assert mock.mock.stats()["n_calls"] > 0  # the calls were made one by one
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_batch_season_gives_the_replies_of_an_ordinary_one_at_half_the_price(
     mock, prompts, tmp_path, shape

@@ -2,8 +2,9 @@
 
 A batch is over at the second look. How batches end is set by `POST /batch-control` with a JSON
 object: `ends` lists, batch by batch, ok, expired, partial, duplicate, missing, foreign, failed,
-refused or aborted, and the last word stays. `hold` names a step that is never answered (upload,
-create, created, results), or poll, and no batch ends; it holds once `hold_from` rows are paid for.
+refused, aborted or odd_file (its results have a name that no address may have), and the last word
+stays. `hold` names a step that is never answered (upload, create, created, results), or poll, and
+no batch ends; it holds once `hold_from` rows are paid for.
 `GET /batch-stats` tells what was made and paid for.
 """
 
@@ -150,6 +151,8 @@ class MockBatches:
             return {"id": batch.id, "type": "message_batch", "created_at": created, **about}
         over = {"expired": "expired", "failed": "failed"}.get(batch.end, "completed")
         files = {"output_file_id": f"out-{batch.id}", "error_file_id": f"err-{batch.id}"}
+        if batch.end == "odd_file":
+            files = {"output_file_id": f"../{batch.id}"}
         return {
             "id": batch.id,
             "object": "batch",

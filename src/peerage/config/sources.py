@@ -10,7 +10,6 @@ import difflib
 import functools
 import math
 import re
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from pydantic import BaseModel
 from peerage.config import rubrics
 from peerage.config.settings import CouncilSettings, GivenText, Settings
 from peerage.errors import ConfigError, KeyPath, Problem, meant, shown
+from peerage.paths import special_kind
 from peerage.shapes import is_deeper
 from peerage.text import visible
 
@@ -182,10 +182,9 @@ def read_toml(path: Path) -> tuple[dict[str, Any], str]:
 
 def _text(path: Path, place: str) -> str:
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):  # opening one could block forever
+        if kind := special_kind(path):
             hint = "Save the settings to a file, and pass its name."
-            raise ConfigError("it is a pipe, not a file.", place=place, hint=hint)
+            raise ConfigError(f"it is {kind}, not a file.", place=place, hint=hint)
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: no file can have such a name

@@ -23,6 +23,7 @@ from peerage.engines import Engine, EngineError, EngineMemoryError, Frame, Sourc
 from peerage.engines.duckdb import READERS, TRY_CAST, DuckDB, first_line, kinds_of, timestamp
 from peerage.engines.review_tables import refuse_many_marks
 from peerage.engines.sql import MAX_NAME_CHARACTERS, is_safe, join_sql, quote_name, sql
+from peerage.engines.unfolding import refuse_unfolding
 from peerage.errors import InputError, few
 from peerage.reviews.columns import ALIASES, KEYS, NAMES, is_number
 from peerage.text import is_unicode
@@ -109,7 +110,7 @@ def _ready(files: Sequence[str]) -> set[str]:
     engine.admit(list(files))
     for file in files:
         with suppress(duckdb.Error, InputError):  # copying will say what is wrong
-            rows, names = _parquet(engine.connection, pattern(real_path(file)))
+            rows, names = _parquet(engine.connection, Path(file))
             ready |= {file} if rows.columns == list(names.values()) else set()
     engine.close()
     return ready
@@ -145,7 +146,7 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
     elif reader == "read_json":
         _copy_json(engine.connection, path, file, target)
     elif reader == "read_parquet":
-        rows, names = _parquet(engine.connection, file)
+        rows, names = _parquet(engine.connection, path)
         if rows.columns == list(names.values()):
             return path
         _write(rows, names, target)
@@ -169,10 +170,12 @@ def _copy_csv(db: duckdb.DuckDBPyConnection, file: str, target: Path) -> None:
         kinds |= dict.fromkeys(misread, "VARCHAR")
 
 
-def _parquet(db: duckdb.DuckDBPyConnection, file: str) -> tuple[Relation, dict[str, str]]:
+def _parquet(db: duckdb.DuckDBPyConnection, path: Path) -> tuple[Relation, dict[str, str]]:
     """Return the rows of a Parquet file, and the new name of each column."""
+    file = pattern(real_path(path))
     (leaves,) = db.execute("select count(*) from parquet_schema(?)", [file]).fetchall()[0]
     _refuse_many(leaves)
+    refuse_unfolding(path, db)
     rows = db.read_parquet(file, hive_partitioning=False)
     return rows, _safe_names(rows.columns)
 

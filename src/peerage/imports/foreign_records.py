@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from peerage.errors import InputError, shown
 from peerage.messages import read_answer
+from peerage.paths import refuse_special
 from peerage.text import text_key
 from peerage.types import written_text
 
@@ -62,6 +63,7 @@ class Beginning:
 
 def look_at(path: Path) -> Beginning:
     """Return the beginning of a file; raise an error if it is missing or empty."""
+    refuse_special(path)
     try:
         with path.open("rb") as data:
             head = data.read(HEAD_BYTES)
@@ -90,11 +92,19 @@ def look_at(path: Path) -> Beginning:
 
 
 def _parquet_columns(path: Path) -> tuple[str, ...]:
+    import duckdb
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
     from pyarrow.lib import ArrowException  # type: ignore[import-untyped]
 
+    from peerage.engines.unfolding import refuse_unfolding
+
     try:
-        return tuple(pq.read_schema(path).names)
+        names = tuple(pq.read_schema(path).names)
+        refuse_unfolding(path)
+        return names
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"cannot be read as Parquet: {reason}", place=str(path)) from None
     except (ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"cannot be read as Parquet: {reason}", place=str(path)) from None

@@ -362,8 +362,11 @@ def _check_columns(names: Sequence[str], path: Path) -> None:
 def _parquet(path: Path) -> Iterator[tuple[int, Any]]:
     import duckdb
 
+    from peerage.engines.unfolding import refuse_unfolding
+
     file = real_path(path)
     try:
+        refuse_unfolding(path)
         rows = database([file]).execute("SELECT * FROM read_parquet(?)", [pattern(file)])
         names = [column[0] for column in rows.description or []]
         _check_columns(names, path)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from peerage.errors import InputError, UsageError
+from peerage.errors import InputError
 from peerage.event_facts import is_over
 from peerage.events import Opened, event_document, read_events
 from peerage.imports import (
@@ -27,6 +25,7 @@ from peerage.imports.table_files import (
     check_file,
     read_chunks,
 )
+from peerage.paths import new_folder
 from peerage.reports.stored_reviews import (
     import_file_name,
 )
@@ -160,9 +159,9 @@ def export(store: Store, folder: Path) -> dict[str, int]:
 
     Prompts and opinions that people gave one at a time are JSONL too.
     """
-    with _whole_or_not_at_all(folder):
+    with new_folder(folder) as fresh:
         n = 0
-        with (folder / "sessions.jsonl").open("w", encoding="utf-8") as out:
+        with (fresh / "sessions.jsonl").open("w", encoding="utf-8") as out:
             for session in store.sessions(deleted=None):
                 log = store.events(session.id)
                 events = [event_document(event, with_secret=is_over(log)) for event in log]
@@ -172,37 +171,17 @@ def export(store: Store, folder: Path) -> dict[str, int]:
         for entry in entries:
             is_table = entry.kind != "sessions"
             name = import_file_name(entry) if is_table else _id_list_name(entry)
-            with (folder / name).open("wb") as data:
+            with (fresh / name).open("wb") as data:
                 data.writelines(store.import_parts(entry.id) if is_table else _ids(store, entry))
         for kind, name in GIVEN_FILES.items():
             lines = [json.dumps(to_json(one)) + "\n" for _, one in store.contributions(kind)]
             if lines:
-                (folder / name).write_text("".join(lines), encoding="utf-8")
+                (fresh / name).write_text("".join(lines), encoding="utf-8")
         manifest = to_json(Manifest(EXPORT_FORMAT, tuple(entries)))
-        (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        (fresh / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return {"sessions": n, "imports": len(entries)}
 
 
 def _ids(store: Store, entry: Import) -> Iterator[bytes]:
     """Yield the ids of an import's sessions, or an empty list if they are unknown."""
     yield b"".join(store.import_parts(entry.id)) or id_list(())
-
-
-@contextmanager
-def _whole_or_not_at_all(folder: Path) -> Iterator[None]:
-    """Create a folder and its missing parents; remove them all if the block fails."""
-    try:
-        new = [one for one in (folder, *folder.parents) if not one.exists()]
-        if not new and any(folder.iterdir()):
-            raise InputError("this folder is not empty.", place=str(folder), hint="Name a new one.")
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            yield
-        except BaseException:
-            with suppress(OSError):
-                for left in new[-1:] or list(folder.iterdir()):
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
-            raise
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError(f"cannot be written: {reason}.", place=str(folder)) from None

@@ -201,6 +201,16 @@ def _text(value: object, otherwise: str = "") -> str:
     return value if isinstance(value, str) else otherwise
 
 
+def _object(value: object) -> Mapping[str, Any]:
+    """Return an object of a reply; anything else counts as an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    """Return the objects in a list of a reply."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def _path_part(id_: str, what: str) -> str:
     """Return an id as a part of an address; raise an error for unsafe characters."""
     if not id_ or not all(character.isalnum() or character in "-_." for character in id_):
@@ -238,18 +248,17 @@ class OpenAIBatches(BatchEndpoint):
 
     async def find(self, name: str, n: int, at: float) -> list[str]:  # noqa: ARG002
         listed = await self._ask("GET", f"batches?limit={MAX_LISTED}")
-        entries = [one for one in listed.get("data") or () if isinstance(one, dict)]
         return [
             _path_part(_text(one.get("id")), "the batch")
-            for one in entries
-            if (one.get("metadata") or {}).get("peerage") == name
+            for one in _objects(listed.get("data"))
+            if _object(one.get("metadata")).get("peerage") == name
         ]
 
     async def state(self, batch: str) -> BatchState:
         document = await self._ask("GET", f"batches/{_path_part(batch, 'the batch')}")
-        counts = document.get("request_counts") or {}
+        counts = _object(document.get("request_counts"))
         files = (document.get("output_file_id"), document.get("error_file_id"))
-        faults = (document.get("errors") or {}).get("data") or [{}]
+        faults = _objects(_object(document.get("errors")).get("data")) or [{}]
         return BatchState(
             batch,
             _text(document.get("status"), "unknown"),
@@ -257,7 +266,7 @@ class OpenAIBatches(BatchEndpoint):
             _count(counts.get("completed")),
             _count(counts.get("failed")),
             tuple(_path_part(one, "the file") for one in files if isinstance(one, str) and one),
-            _text(faults[0].get("message")) if isinstance(faults[0], dict) else "",
+            _text(faults[0].get("message")),
         )
 
     async def results(self, state: BatchState) -> AsyncIterator[tuple[str, BatchResult]]:
@@ -346,10 +355,9 @@ class AnthropicBatches(BatchEndpoint):
 
     async def find(self, name: str, n: int, at: float) -> list[str]:  # noqa: ARG002
         listed = await self._ask("GET", f"messages/batches?limit={MAX_LISTED}")
-        entries = [one for one in listed.get("data") or () if isinstance(one, dict)]
         return [
             _path_part(_text(one.get("id")), "the batch")
-            for one in entries
+            for one in _objects(listed.get("data"))
             if sum(_counts(one).values()) == n
             and abs(_time(one.get("created_at")) - at) < LOST_WITHIN_S
         ]

@@ -28,6 +28,9 @@ LONGEST_WAIT_S = 600.0  # between requests to an endpoint that fails
 # After these errors the endpoint has not taken the batch, so it can be sent again at no risk.
 NOT_TAKEN = frozenset({"unauthorized", "bad_request", "rate_limited"})
 GONE = (401, 403, 404)  # statuses of a batch whose results cannot be read
+# An endpoint that cannot be reached may be up again later; other errors are tried MAX_TRIES times.
+PASSING = frozenset({"connection", "timeout", "rate_limited", "server_error", "truncated"})
+LONGEST_S = 3 * 86_400.0  # of waiting for one batch; vendors end a batch after a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +291,7 @@ class Batches:
         """Look for a batch whose id was lost; return whether its results were found."""
         self._say(record, "being searched for")
         listed: list[str] | None = None
+        began = self._clock()
         for n_failed in itertools.count(1):
             try:
                 listed = await endpoint.find(record.name, len(record.ids), record.at)
@@ -295,6 +299,8 @@ class Batches:
             except CallError as error:
                 if error.kind in ("unauthorized", "bad_request"):
                     return False
+                if self._is_hopeless(error, n_failed, began):
+                    raise
                 # The endpoint may have the batch: sending it again now could cost twice.
                 self._say(record, f"searching: {error.message}")
                 await self._sleep(self._wait_s(n_failed))
@@ -315,19 +321,23 @@ class Batches:
         If the id of the batch is a guess (`is_sure` is False), the batch is the right one if it has
         results for our calls.
         """
-        n_failed = 0
+        n_failed, began = 0, self._clock()
         while True:
             try:
                 state = await endpoint.state(record.batch)
                 self._say(record, state.status.replace("_", " "), state.n_done)
-                n_failed = 0
                 if state.is_over:
                     results = await self._read(endpoint, record, state)
                     break
+                n_failed = 0
+                if self._clock() - began > LONGEST_S:
+                    days = f"{LONGEST_S / 86_400:.0f} days"
+                    raise CallError("timeout", f"still {state.status!r} after {days} of waiting")
             except CallError as error:
-                if error.status in GONE and not is_sure:
+                is_hopeless = self._is_hopeless(error, n_failed + 1, began)
+                if is_hopeless and not is_sure:
                     return False
-                if error.status in GONE:
+                if is_hopeless:
                     self.notes.append(f"batch {record.batch}: {error.message}")
                     self._deliver(record, {}, error)
                     return True
@@ -382,6 +392,12 @@ class Batches:
             else:
                 waiting.set_result(result)
         self._on_change()
+
+    def _is_hopeless(self, error: CallError, n_failed: int, began: float) -> bool:
+        """Return whether asking again is useless after so many errors in a row."""
+        if error.status in GONE or self._clock() - began > LONGEST_S:
+            return True
+        return error.kind not in PASSING and n_failed >= MAX_TRIES
 
     def _forget(self, record: BatchRecord) -> None:
         for id_ in record.ids:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import secrets
 import shlex
 import shutil
 import sys
@@ -38,12 +39,14 @@ from peerage.types import Seat, Turn
 
 # Every command gets those of these variables that are set.
 USUAL_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
-INSIDE = "IN_PEERAGE_COMMAND"  # set for commands, so that a council does not run itself
+# Set for commands, so that a council does not run itself; each call has a value of its own.
+INSIDE = "IN_PEERAGE_COMMAND"
 SET_VARIABLES = {"TERM": "dumb", "NO_COLOR": "1", INSIDE: "1"}
 CHUNK_BYTES = 65_536
 MAX_ERROR_BYTES = 8_000_000  # of standard error, after which the command is ended
 KEPT_ERROR_BYTES = 4_000  # how much of the end of standard error is kept for messages
 SHOWN_CHARACTERS = 250  # how much of the end of the output a message shows
+WATCH_S = 0.05  # between looks at whether the guard still runs
 END_S = 30.0  # the time that the guard has to end a command, also on a busy machine
 TURN_TITLES = {"system": "Instructions", "user": "User", "assistant": "Assistant"}
 
@@ -226,8 +229,11 @@ async def guard(
     kills the guard, and there is no command that it would have to kill first.
     """
     theirs, ours = os.pipe()
+    report, told = os.pipe()
+    os.set_blocking(report, False)
+    mark = secrets.token_hex(16)
     pipe = asyncio.subprocess.PIPE
-    guardian = [sys.executable, "-I", "-S", command_guard.__file__, str(theirs)]
+    guardian = [sys.executable, "-I", "-S", command_guard.__file__, str(theirs), str(told)]
     try:
         process = await asyncio.create_subprocess_exec(
             *guardian,
@@ -235,20 +241,24 @@ async def guard(
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
-            env=dict(environ),
-            pass_fds=(theirs,),
+            env={**environ, INSIDE: mark},
+            pass_fds=(theirs, told),
             start_new_session=True,
             limit=CHUNK_BYTES,
         )
     except OSError as error:
         os.close(ours)
+        os.close(report)
         message = f"the command cannot be started: {error.strerror}"
         raise CallError("provider", message, usage=UNSENT) from None
     except BaseException:
         os.close(ours)
+        os.close(report)
         raise
     finally:
         os.close(theirs)
+        os.close(told)
+    watch = asyncio.create_task(_end_without_guard(process, report, mark))
     try:
         with suppress(BrokenPipeError):  # a guard that has ended has an exit code
             os.write(ours, b"\n")
@@ -256,6 +266,18 @@ async def guard(
     finally:
         os.close(ours)
         await finish(_end(process))
+        await finish(watch)
+        os.close(report)
+
+
+async def _end_without_guard(process: asyncio.subprocess.Process, report: int, mark: str) -> None:
+    """Wait for the end of the guard; if a signal ended it, kill what its command has started."""
+    while process.returncode is None:  # noqa: ASYNC110 - `wait` may wait for open pipes
+        await asyncio.sleep(WATCH_S)
+    if process.returncode < 0:
+        with suppress(OSError, ValueError):  # it may not have started the command
+            group = int(os.read(report, 32))
+            await asyncio.to_thread(command_guard.end_left_over, process.pid, group, mark)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -1,10 +1,13 @@
 """Run one command in an empty folder, and kill it with all its child processes.
 
-`command` starts this program as `python command_guard.py PIPE COMMAND…`. The command starts when a
-byte comes through the pipe. When the other end of the pipe closes, because a call has ended or
-because Peerage was killed, the guard kills the command's process group. On Linux it also adopts
-processes that left the group, and kills them too. The folder is removed last. The exit code is
-that of the command.
+`command` starts this program as `python command_guard.py PIPE REPORT COMMAND…`. The command starts
+when a byte comes through the pipe, and the id of its process group is written to the report. When
+the other end of the pipe closes, because a call has ended or because Peerage was killed, the guard
+kills the command's process group. On Linux it also adopts processes that left the group, and kills
+them too. The folder is removed last. The exit code is that of the command.
+
+A command may kill its guard. Then `command` calls `end_left_over`, which finds the processes by
+their group, by the guard's session, and by a variable that only this call's processes have.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import tempfile
 from contextlib import suppress
 
 PR_SET_CHILD_SUBREAPER = 36
+MAX_ROUNDS = 50  # of killing what is left over
 NOT_STARTED = 127  # the exit code of shells for a program that cannot be started
 
 
@@ -50,6 +54,41 @@ def end_all(group: int) -> None:
                 os.waitpid(pid, 0)
 
 
+def end_left_over(guard: int, group: int | None, mark: str) -> None:
+    """Kill what a command started, after its guard was killed; `mark` is in its environment."""
+    if group is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+    for _ in range(MAX_ROUNDS):  # a process may have started another one meanwhile
+        left = [pid for pid in _list_processes() if _belongs(pid, guard, mark.encode())]
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not left:
+            return
+
+
+def _list_processes() -> list[int]:
+    """Return the ids of all processes, if the system lists them in files."""
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _belongs(pid: int, guard: int, mark: bytes) -> bool:
+    """Return whether a process runs in the guard's session, or has the mark in its environment."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as status:  # noqa: PTH123
+            state, _, _, session = status.read().rpartition(b")")[2].split()[:4]
+        if state == b"Z":
+            return False
+        with open(f"/proc/{pid}/environ", "rb") as environ:  # noqa: PTH123
+            return int(session) == guard or mark in environ.read()
+    except (OSError, ValueError):  # it has ended, or belongs to another user
+        return False
+
+
 def wait(pid: int, pipe: int, ended: int) -> int | None:
     """Return the exit code of a process, or None if the pipe was closed before it ended."""
     while True:
@@ -63,9 +102,10 @@ def wait(pid: int, pipe: int, ended: int) -> int | None:
         os.read(ended, 1)
 
 
-def main(pipe: int, command: list[str]) -> int:
+def main(pipe: int, report: int, command: list[str]) -> int:
     """Run the command until it ends or the pipe is closed; return the exit code."""
     os.set_inheritable(pipe, False)
+    os.set_inheritable(report, False)
     if not os.read(pipe, 1):
         return NOT_STARTED
     adopt_orphans()
@@ -79,6 +119,9 @@ def main(pipe: int, command: list[str]) -> int:
         environ = {**os.environ, "TMPDIR": folder, "PWD": folder}
         reset = [signal.SIGPIPE, signal.SIGCHLD]
         pid = os.posix_spawnp(command[0], command, environ, setpgroup=0, setsigdef=reset)
+        with suppress(OSError):
+            os.write(report, str(pid).encode())
+        os.close(report)
         for descriptor in range(3):
             os.close(descriptor)
         try:
@@ -96,4 +139,4 @@ def main(pipe: int, command: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    os._exit(main(int(sys.argv[1]), sys.argv[2:]))
+    os._exit(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]))

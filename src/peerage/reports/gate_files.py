@@ -57,10 +57,11 @@ def check_registered(text: str, bar: Mapping[str, Any], place: str) -> None:
     """Raise an error if a bar differs from the one registered in a file."""
     try:
         registered = json.loads(text)["bar"]
-        names = sorted({*registered, *bar})
+        if not isinstance(registered, dict):
+            raise ValueError
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError("this file does not contain a registered bar.", place=place) from None
-    for name in names:
+    for name in sorted({*registered, *bar}):
         then, now = registered.get(name), bar.get(name)
         if then != now:
             raise UsageError(

@@ -12,12 +12,15 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from peerage.errors import InputError
+
 Ints = NDArray[np.integer]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Texts = NDArray[np.object_]
 Kind = TypeVar("Kind", bound=np.generic)
 Named = TypeVar("Named")
+MAX_PAIRS = 2**31  # that are listed at a time: an array of them has 16 GB
 MAX_COLUMNS = 16  # groups of one size with at most this many rows are summed as a table
 ROOMY, ALWAYS_ROOM = 4, 65_536  # a table is cheaper than sorting up to 4 · rows + 65,536 cells
 
@@ -126,6 +129,11 @@ def runs(code: Ints, *, whole: bool = True) -> Groups:
 
 def spans(starts: Ints, sizes: Ints) -> tuple[Ints, Ints]:
     """Return, for each index in several consecutive spans, its span and the index itself."""
+    if (n := int(sizes.sum(dtype=np.float64))) > MAX_PAIRS:
+        raise InputError(
+            f"some ballots have so many answers that there are {n:,} pairs of them to compare.",
+            hint="Check whether rows of the table are repeated, or session ids are missing.",
+        )
     span = np.repeat(np.arange(len(sizes)), sizes)
     return span, np.arange(len(span)) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
 

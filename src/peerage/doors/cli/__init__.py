@@ -19,6 +19,7 @@ from peerage.doors.cli.screen import (
     write_line,
 )
 from peerage.errors import PeerageError, UsageError, shown, without_keys
+from peerage.paths import refuse_special_files
 from peerage.text import is_unicode
 from peerage.types import OLD_OWN_VOTES, own_votes_hint
 
@@ -239,7 +240,11 @@ app = App(
     help_formatter=HelpPage(),
     version_flags=(),
     default_parameter=Parameter(
-        negative_bool=(), negative_iterable=(), negative_none=(), show_default=_default
+        negative_bool=(),
+        negative_iterable=(),
+        negative_none=(),
+        show_default=_default,
+        validator=refuse_special_files,
     ),
 )
 for _order, (_path, _text) in enumerate(COMMANDS.items()):
@@ -269,6 +274,9 @@ def main() -> None:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         say(without_keys(f"{place}{error.strerror or error}."))
+        code = UsageError.exit_code
+    except MemoryError:
+        say("there is not enough memory for this. Read fewer files, or a shorter window (--since).")
         code = UsageError.exit_code
     except KeyboardInterrupt:
         say("interrupted.")

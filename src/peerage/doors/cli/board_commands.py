@@ -57,7 +57,9 @@ Against = Annotated[Path | None, Parameter(help="Outside ranking (a file) to com
 Tune = Annotated[
     bool, Parameter(help="Search for the coefficients that agree best with --against.")
 ]
-Html = Annotated[Path | None, Parameter(help="Write a page with charts to this file.")]
+Html = Annotated[
+    Path | None, Parameter(help="Write a page with charts to this file.", validator=())
+]
 
 
 @FLAT
@@ -66,7 +68,9 @@ class BoardFiles:
     """Other outputs of a board: files and formats."""
 
     csv: Annotated[bool, Parameter(help="Print the rows as CSV on stdout.")] = False
-    parquet: Annotated[Path | None, Parameter(help="Write the rows to this file.")] = None
+    parquet: Annotated[
+        Path | None, Parameter(help="Write the rows to this file.", validator=())
+    ] = None
     html: Html = None
 
     def write(self, board: Board, common: Common) -> None:

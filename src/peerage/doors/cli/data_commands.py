@@ -12,10 +12,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from peerage.doors.cli.common_options import AS, MAP, Common, open_terminal
-from peerage.doors.cli.screen import confirm, new_folder, say, write_file, write_json, write_line
+from peerage.doors.cli.screen import confirm, say, write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
 from peerage.doors.render.session_lists import show_imports
 from peerage.errors import InputError, UsageError, how_many
+from peerage.paths import new_folder
 from peerage.reports import Reports
 from peerage.reports.session_options import DeleteOptions, TagOptions
 from peerage.text import visible
@@ -85,12 +86,14 @@ def _files_of(path: Path, format: str | None, columns: str) -> list[Path]:
 
 def export(
     target: Annotated[
-        Path | None, Parameter(name="TARGET", help="New folder, or the file for --as.")
+        Path | None,
+        Parameter(name="TARGET", help="New folder, or the file for --as.", validator=()),
     ] = None,
     /,
     *,
     reviews: Annotated[
-        Path | None, Parameter(help="Write all reviews as one table: .parquet, .csv or .jsonl.")
+        Path | None,
+        Parameter(help="Write all reviews as one table: .parquet, .csv or .jsonl.", validator=()),
     ] = None,
     format: Annotated[str | None, Parameter(name="--as", help=EXPORT_AS)] = None,
     common: Common = Common(),
@@ -151,7 +154,7 @@ def merge(
     files: Annotated[list[Path], Parameter(help="Files that `export --as lines` wrote.")],
     /,
     *,
-    to: Annotated[Path, Parameter(help="The file to write.")],
+    to: Annotated[Path, Parameter(help="The file to write.", validator=())],
     common: Common = Common(),
 ) -> None:
     """Write the union of several files of reviews; the order of the files does not matter."""

@@ -50,7 +50,8 @@ def gate(
         Path | None, Parameter(help="Baseline file to use instead of --base.")
     ] = None,
     save_baseline: Annotated[
-        Path | None, Parameter(help="Save the base's results to this file; no verdict.")
+        Path | None,
+        Parameter(help="Save the base's results to this file; no verdict.", validator=()),
     ] = None,
     prereg: Prereg = None,
     undecided: Annotated[

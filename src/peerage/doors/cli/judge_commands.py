@@ -151,7 +151,7 @@ def passport(
     /,
     *,
     key: Annotated[Path, Parameter(help=KEY)] = Path("passport-key.pem"),
-    output: Annotated[Path | None, Parameter(help="File to write.")] = None,
+    output: Annotated[Path | None, Parameter(help="File to write.", validator=())] = None,
     common: Common = Common(),
 ) -> None:
     """Write a signed record of a reviewer that anyone with the store can recompute."""

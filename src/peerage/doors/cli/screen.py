@@ -12,8 +12,8 @@ import secrets
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -228,29 +228,6 @@ def write_file(path: Path, write_to: Callable[[Path], T]) -> T:
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot be written: {reason}.", place=str(path)) from None
-
-
-@contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder to fill, which then becomes this folder, completely or not at all.
-
-    If the folder exists, it must be empty. An error of the operating system becomes a UsageError.
-    """
-    try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise UsageError("this folder is not empty.", place=str(folder), hint="Name a new one.")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        fresh = folder.parent / f".{secrets.token_hex(8)}.tmp"
-        fresh.mkdir()
-        try:
-            yield fresh
-            fresh.replace(folder)
-        except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
-            raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot be written: {reason}.", place=str(folder)) from None
 
 
 def _replace(target: Path, write_to: Callable[[Path], T]) -> T:

@@ -240,9 +240,15 @@ def show(
     raw: Annotated[bool, Parameter(help="Also show the raw replies.")] = False,
     markdown: Annotated[
         list[Path] | None,
-        Parameter(consume_multiple=(0, 1), help="Write Markdown to stdout or to this file."),
+        Parameter(
+            consume_multiple=(0, 1),
+            help="Write Markdown to stdout or to this file.",
+            validator=(),
+        ),
     ] = None,
-    html: Annotated[Path | None, Parameter(help="Write an HTML page to this file.")] = None,
+    html: Annotated[
+        Path | None, Parameter(help="Write an HTML page to this file.", validator=())
+    ] = None,
     common: Common = Common(),
 ) -> None:
     """Show one complete session, as it was first scored."""

@@ -42,6 +42,7 @@ from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.http.telemetry import Telemetry, TraceParents
 from peerage.doors.http.uploads import PendingFiles
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings
+from peerage.doors.render.highlighting import close_highlighter
 from peerage.doors.running_calls import RunningCalls
 from peerage.hosted_seasons import SeasonHost
 from peerage.service import Service
@@ -100,6 +101,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
         async with AsyncExitStack() as stack:
             if telemetry is not None:
                 stack.push_async_callback(asyncio.to_thread, telemetry.close)
+            stack.push_async_callback(asyncio.to_thread, close_highlighter)
             stack.push_async_callback(service.close)
             if webhooks is not None:
                 webhooks.start()

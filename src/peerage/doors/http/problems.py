@@ -208,7 +208,9 @@ def add_problem_handlers(app: FastAPI) -> None:
     async def _answer_http(request: Request, error: HTTPException) -> Response:
         detail = str(error.detail)
         is_unknown = error.status_code == HTTPStatus.NOT_FOUND
-        if is_unknown and (page := _page_of(request, 404, "there is no page at this address.")):
+        if is_unknown and (
+            page := await _page_of(request, 404, "there is no page at this address.")
+        ):
             return page
         if detail == HTTPStatus(error.status_code).phrase:
             place = f"{request.method} {shown(request.url.path)}"
@@ -224,15 +226,15 @@ def add_problem_handlers(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def _answer_bug(request: Request, error: Exception) -> Response:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        response = _page_of(request, 500, BUG) or problem(500, BUG)
+        response = await _page_of(request, 500, BUG) or problem(500, BUG)
         for name, value in SECURITY_HEADERS.items():  # it is sent outside of the gate
             response.headers.setdefault(name, value)
         return response
 
 
-def _page_of(request: Request, status: int, message: str) -> Response | None:
+async def _page_of(request: Request, status: int, message: str) -> Response | None:
     """Return an error as a page if this app has pages and the client is a browser."""
     make = getattr(request.app.state, "page_of_problem", None)
     is_browser = "text/html" in request.headers.get("accept", "")
-    page: Response | None = make(request, status, message) if make and is_browser else None
+    page: Response | None = await make(request, status, message) if make and is_browser else None
     return page

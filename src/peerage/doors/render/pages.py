@@ -34,6 +34,7 @@ from peerage.doors.render.finding_words import (
 )
 from peerage.doors.render.layout import Block, Heading, TextTable
 from peerage.doors.render.model_names import clear_names, clear_winners, model_name
+from peerage.doors.render.page_work import one_page
 from peerage.doors.render.phrases import (
     NOTHING,
     agreement,
@@ -265,7 +266,8 @@ def board_page(board: Board, site: Site = NO_SITE) -> str:
 
 
 def _page(template: str, **values: Any) -> str:
-    return environment().get_template(template).render(**values)
+    with one_page():
+        return environment().get_template(template).render(**values)
 
 
 def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:

@@ -6,23 +6,26 @@ import re
 from collections.abc import MutableMapping, Sequence
 from functools import cache
 from html import unescape
+from itertools import takewhile
 from typing import Any
 from xml.etree import ElementTree
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
+from markdown_it.rules_block import StateBlock, table
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
+from peerage.doors.render.highlighting import highlight_code
+from peerage.doors.render.page_work import CELL_WORK, page_work
 from peerage.messages import step_length, step_title, steps_of
 from peerage.text import visible
 from peerage.types import Message
 
-MAX_CODE = 20_000  # characters; a longer code block is not highlighted
 MAX_FORMULA = 1_000  # characters
-MAX_FORMULAS = 200  # in one text; later ones are shown as code
+AS_WRITTEN = "This text is shown as it was written: it is too long to be formatted here."
 FORMULA_MARKS = (("$$", "$$", True), ("\\[", "\\]", True), ("\\(", "\\)", False), ("$", "$", False))
 ENVIRONMENTS = re.compile(
     r"(\\(?:begin|end))\{(?:aligned|align|split|gathered|gather\*?|equation\*?)\}"
@@ -44,27 +47,20 @@ MATH_ATTRIBUTES = frozenset(
         *("lspace", "rspace", "width", "height", "depth", "columnalign", "minsize", "maxsize"),
     )
 )
-# CSS classes for kinds of code; each kind is given by the start of Pygments' name for it.
-CODE_CLASSES = (
-    ("Token.Comment", "hl-comment"),
-    ("Token.Literal.String", "hl-string"),
-    ("Token.Literal.Number", "hl-number"),
-    ("Token.Keyword", "hl-keyword"),
-    ("Token.Operator.Word", "hl-keyword"),
-    ("Token.Name.Function", "hl-name"),
-    ("Token.Name.Class", "hl-name"),
-    ("Token.Name.Builtin", "hl-builtin"),
-    ("Token.Name.Decorator", "hl-builtin"),
-    ("Token.Name.Tag", "hl-name"),
-    ("Token.Generic.Deleted", "hl-deleted"),
-    ("Token.Generic.Inserted", "hl-string"),
-)
 
 
 def prose(text: str) -> Markup:
-    """Return Markdown as HTML; tags, links and pictures in the text are not rendered."""
+    """Return Markdown as HTML; tags, links and pictures in the text are not rendered.
+
+    A text is shown as it was written if it has more marks than the page has work left for.
+    """
     shown = visible(text, multiline=True)
-    return Markup(_markdown_reader().render(shown, {"n_formulas": 0}))  # noqa: S704 - escaped
+    left = page_work()
+    if not left.pay_text(shown):
+        return Markup('<p class="aside">{}</p>\n<pre dir="auto">{}</pre>\n').format(
+            AS_WRITTEN, shown
+        )
+    return Markup(_markdown_reader().render(shown, {"left": left}))  # noqa: S704 - escaped
 
 
 def prose_answer(text: str, messages: Sequence[Message] = ()) -> Markup:
@@ -87,12 +83,32 @@ def _step_html(kind: str, tool: str, text: str) -> Markup:
 def _markdown_reader() -> MarkdownIt:
     reader = MarkdownIt("commonmark", {"html": False})
     reader.enable("table").disable(["link", "image", "autolink", "html_block", "html_inline"])
+    reader.block.ruler.at("table", _read_table, {"alt": ["paragraph", "reference"]})
     reader.inline.ruler.before("escape", "formula", _read_formula)
     reader.add_render_rule("fence", _render_fence)
     reader.add_render_rule("formula", _render_formula)
     for name in ("th_open", "td_open"):
         reader.add_render_rule(name, _render_cell)
     return reader
+
+
+def _read_table(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """Read a table, if the page has work left for its cells; else no table of this text is read.
+
+    A row of one mark has as many cells as the header, so a short text can be a huge table.
+    """
+    left = state.env["left"]
+    if state.env.get("no_tables") or not table(state, start_line, end_line, True):
+        return False
+    if silent:
+        return True
+    n_columns = state.getLines(start_line, start_line + 1, 0, False).count("|") + 1
+    is_filled = (not state.isEmpty(line) for line in range(start_line, end_line))
+    n_rows = sum(1 for _ in takewhile(bool, is_filled))
+    if not left.pay(CELL_WORK * n_columns * n_rows):
+        state.env["no_tables"] = True
+        return False
+    return table(state, start_line, end_line, False)
 
 
 def _render_cell(
@@ -122,29 +138,6 @@ def _render_fence(
 ) -> str:
     language = tokens[index].info.strip().split(" ")[0]
     return f'<pre dir="ltr"><code>{highlight_code(tokens[index].content, language)}</code></pre>\n'
-
-
-def highlight_code(code: str, language: str) -> Markup:
-    """Return code as HTML with classes for highlighting; plain for unknown languages."""
-    if not language or len(code) > MAX_CODE:
-        return escape(code)
-    from pygments import lex
-    from pygments.lexers import get_lexer_by_name
-    from pygments.util import ClassNotFound
-
-    try:
-        lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        return escape(code)
-    pieces = ((_code_class(str(kind)), text) for kind, text in lex(code, lexer))
-    return Markup("").join(
-        Markup('<span class="{}">{}</span>').format(name, text) if name else escape(text)
-        for name, text in pieces
-    )
-
-
-def _code_class(kind: str) -> str:
-    return next((name for start, name in CODE_CLASSES if kind.startswith(start)), "")
 
 
 # -- formulas ------------------------------------------------------------------------------------
@@ -185,9 +178,8 @@ def _render_formula(
     env: MutableMapping[str, Any],
 ) -> str:
     token = tokens[index]
-    env["n_formulas"] = env.get("n_formulas", 0) + 1
     drawn = None
-    if env["n_formulas"] <= MAX_FORMULAS:
+    if env["left"].pay_formula(token.content):
         drawn = formula(token.content, is_block=token.block)
     return str(Markup("<code>{}</code>").format(token.content) if drawn is None else drawn)
 

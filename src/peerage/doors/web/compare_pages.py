@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
+from functools import partial
+from itertools import accumulate
 from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Query
@@ -12,7 +14,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from peerage.doors.http.access import READ, Serving
+from peerage.doors.http.access import READ
 from peerage.doors.render.prose import prose_answer
 from peerage.doors.web.session_pages import View
 from peerage.doors.web.session_parts import by_rank, response_of
@@ -24,6 +26,7 @@ from peerage.view import Member, SessionView
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
 MAX_WORDS = 4_000  # differences are marked only in shorter answers
+MAX_STEPS = 3_000_000  # of a comparison: texts that repeat a few words need many more
 PIECES = re.compile(r"<[^<>]*>|\s+|[^\s<]+")  # a tag of our own HTML, white space, or a word
 
 
@@ -40,7 +43,6 @@ class Side(NamedTuple):
 @router.get("/sessions/{id}/compare")
 async def compare(
     request: Request,
-    service: Serving,
     view: View,
     answer: Annotated[list[int], Query(max_length=50)] = [],  # noqa: B006 - nothing changes it
     of: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006
@@ -56,13 +58,13 @@ async def compare(
     shown = {"shown": True, "hidden": False}.get(
         names, session.verdict is not None or session.finished
     )
-    return page(
+    return await page(
         request,
         "compare.html",
         here="/sessions",
         p=view,
         shown=shown,
-        sides=await service.read(sides_of, view, chosen),
+        sides=partial(sides_of, view, chosen),  # called where the page is rendered
         answered=answered,
         chosen=chosen,
         addresses=step_addresses(view.id, answered, chosen),
@@ -113,6 +115,34 @@ def sides_of(view: SessionView, chosen: Sequence[Member]) -> list[Side]:
     ]
 
 
+class TooManyStepsError(Exception):
+    """Two texts need too many steps to be compared."""
+
+
+class BoundedMatcher(SequenceMatcher[str]):
+    """Compares two lists of words, and raises TooManyStepsError after MAX_STEPS.
+
+    Each pass looks at every place of the second list where a word of the first one stands.
+    """
+
+    def __init__(self, words: Sequence[str], others: Sequence[str]) -> None:
+        super().__init__(None, words, others, autojunk=False)
+        positions: dict[str, list[int]] = self.b2j  # type: ignore[attr-defined]
+        places = (1 + len(positions.get(word, ())) for word in words)
+        self._steps_before = list(accumulate(places, initial=0))
+        self._n_steps = 0
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> Match:
+        """Return the longest match of two slices, as `SequenceMatcher` does."""
+        last = len(self._steps_before) - 1 if ahi is None else ahi
+        self._n_steps += self._steps_before[last] - self._steps_before[alo]
+        if self._n_steps > MAX_STEPS:
+            raise TooManyStepsError
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
 def marked_differences(html: str, other: str) -> Markup:
     """Return HTML in which words that the other text does not have at that place are marked."""
     pieces = _pieces_of(html)
@@ -121,7 +151,11 @@ def marked_differences(html: str, other: str) -> Markup:
     if max(len(words), len(against)) > MAX_WORDS:
         return Markup(html)  # noqa: S704 - made by prose
     same = [False] * len(words)
-    for start, _, n in SequenceMatcher(None, words, against, autojunk=False).get_matching_blocks():
+    try:
+        blocks = BoundedMatcher(words, against).get_matching_blocks()
+    except TooManyStepsError:
+        return Markup(html)  # noqa: S704 - made by prose
+    for start, _, n in blocks:
         same[start : start + n] = [True] * n
     marked, at, is_open = list[str](), 0, False
     for piece in pieces:

@@ -50,7 +50,7 @@ async def adjudicate(
     """List the sessions on which reviewers disagree most."""
     values = await service.read(list_disagreements, service, sides, season)
     values |= {"sides": sides, "season": season, "all_sides": SIDES}
-    return page(request, "adjudicate.html", here="/judges", **values)
+    return await page(request, "adjudicate.html", here="/judges", **values)
 
 
 def list_disagreements(service: Service, sides: Sides, season: str) -> dict[str, Any]:
@@ -86,7 +86,7 @@ async def adjudicate_one(
     ids = [one.session_id for one in disagreements]
     at = ids.index(view.id) if view.id in ids else -1
     rankings = rankings_of(view)
-    return page(
+    return await page(
         request,
         "adjudicate_one.html",
         here="/judges",
@@ -212,22 +212,22 @@ async def delete_session(
     """Delete a session: boards, audits and lists leave it out."""
     options = DeleteOptions(sessions=(session_id,))
     done = await delete_or_restore(client, service, options)
-    return after_deletion(request, done, f"/sessions/{quote(session_id)}")
+    return await after_deletion(request, done, f"/sessions/{quote(session_id)}")
 
 
-def after_deletion(request: Request, done: Mapping[str, Any], to: str) -> Response:
+async def after_deletion(request: Request, done: Mapping[str, Any], to: str) -> Response:
     """Go to a page; first name the folders that still show what was deleted, if there are any."""
     if not done["publish_again"]:
         return RedirectResponse(to, 303)
     folders = done["publish_again"]
-    return page(request, "publish_again.html", here="/settings", folders=folders, to=to)
+    return await page(request, "publish_again.html", here="/settings", folders=folders, to=to)
 
 
 @router.get("/deleted")
 async def show_deleted(request: Request, service: Serving, season: str = "") -> Response:
     """List the deleted sessions and seasons, to restore them."""
     values = await service.read(list_deleted, service)
-    return page(request, "deleted.html", here="/settings", just=season, **values)
+    return await page(request, "deleted.html", here="/settings", just=season, **values)
 
 
 def list_deleted(service: Service) -> dict[str, Any]:

@@ -39,7 +39,7 @@ AROUND = (PageLink("/demo", "← Back to the guide"),)
 async def show_demo(request: Request, service: Serving, demo: HeldDemo) -> Response:
     """Show the demo: a button, its progress, or the planted faults and the findings."""
     results = await service.read(demo.results)
-    return page(
+    return await page(
         request,
         "demo.html",
         demo=demo,

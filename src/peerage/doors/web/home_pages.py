@@ -79,7 +79,7 @@ async def ask_page(
     latest = await service.read(service.store.sessions, None, N_RECENT)
     before = await service.read(service.reports.session, after) if after else None
     request.app.state.has_community = await service.read(has_community, service.store)
-    return page(
+    return await page(
         request,
         "ask.html",
         here="/",
@@ -126,7 +126,7 @@ async def estimate(
         cost = cost_words(await service.estimate(session_request)) if chosen else NO_SEAT
     except PeerageError as error:  # if there is a warning, it usually says the same
         cost = "" if warning else error.message
-    return page(request, "line.html", line=f"{warning} {cost}".strip())
+    return await page(request, "line.html", line=f"{warning} {cost}".strip())
 
 
 @router.get("/sessions")
@@ -150,7 +150,7 @@ async def sessions(
     )
     matches = (await service.read(find_sessions, service.store, options))[::-1]
     listed, more = matches[:N_LISTED], matches[N_LISTED:]
-    return page(
+    return await page(
         request,
         "sessions.html",
         **await service.read(lines_of, service, listed),
@@ -171,7 +171,7 @@ async def running_sessions(
     """Return the current lines of sessions that were running a moment ago."""
     latest = await service.read(service.store.sessions, None, N_WATCHED)
     listed = [one for one in latest if one.id in set(ids)]
-    return page(request, "running_rows.html", **await service.read(lines_of, service, listed))
+    return await page(request, "running_rows.html", **await service.read(lines_of, service, listed))
 
 
 def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]:
@@ -246,7 +246,7 @@ async def settings(request: Request, service: Serving) -> Response:
     """Return the configuration, and the tokens for clients that may see them."""
     client = client_of(request)
     is_admin = client is not None and "admin" in client.allowed
-    return page(
+    return await page(
         request,
         "settings.html",
         store=without_password(service.settings.store),
@@ -263,7 +263,7 @@ async def health(request: Request, service: Serving) -> Response:
     """Return whether each seat answers; a recent result may be reused."""
     check: PanelCheck = request.app.state.panel_check
     problem = await check.problem_of(service)
-    return page(
+    return await page(
         request,
         "seats_table.html",
         seats=service.settings.seats,

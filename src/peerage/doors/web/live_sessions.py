@@ -19,6 +19,7 @@ from typing import NamedTuple
 from markupsafe import escape
 
 from peerage.config import Settings
+from peerage.doors.render.page_work import one_page
 from peerage.doors.web.templating import web_environment
 from peerage.errors import PeerageError
 from peerage.events import (
@@ -50,6 +51,7 @@ HEARTBEAT_S = 1.0  # so that a lost connection is noticed within three seconds
 END = "event: end\ndata: finished\n\n"
 COMMENT = "event: alive\ndata:\n\n"
 # Events after which the session is still in the same step.
+SHOW_ANSWERS = frozenset({"concluded", "finished"})  # kinds after which answers are rendered
 SMALL = (Opened, Extended, Waiting, Gate, StoppedEarly, Audited)
 
 
@@ -82,7 +84,8 @@ class Rendering:
             key = fact.seat, fact.stage
             self._pieces[key] = self._pieces.get(key, "") + fact.text
             return None
-        parts = self._changed_parts(fact)
+        with one_page():
+            parts = self._changed_parts(fact)
         return message(event.seq, parts) if parts or event.seq != NOT_STORED else None
 
     def batch(self) -> SentPart | None:
@@ -197,6 +200,7 @@ class WatchedSession:
     n_viewers: int = 0
     ended: bool = False
     signal: Signal = field(default_factory=Signal)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # held while events are rendered
 
     async def follow(self, service: Service, id: str) -> None:
         """Render events until the end of the session."""
@@ -204,14 +208,21 @@ class WatchedSession:
             with suppress(PeerageError):  # the log has the reason
                 async with aclosing(service.watch(id)) as batches:
                     async for events in batches:
-                        for event in events:
-                            if event.seq != NOT_STORED:
-                                self._add(self.rendering.batch())
-                            self._add(self.rendering.see(event))
-                        self._add(self.rendering.batch())
+                        async with self.lock:
+                            for event in events:
+                                if event.seq != NOT_STORED:
+                                    self._add(self.rendering.batch())
+                                self._add(await self._see(service, event))
+                            self._add(self.rendering.batch())
         finally:
             self.ended = True
             self.signal.wake()
+
+    async def _see(self, service: Service, event: Event) -> SentPart | None:
+        """Render an event; those that show whole answers are rendered in a thread."""
+        if event.kind not in SHOW_ANSWERS:
+            return self.rendering.see(event)
+        return await service.read(self.rendering.see, event)
 
     def _add(self, sent: SentPart | None) -> None:
         if sent is not None:
@@ -247,9 +258,15 @@ class LiveSessions:
                     place += 1
                     if sent.seq > after or (sent.seq == NOT_STORED and is_level):
                         yield sent.text
-                if not is_level and watched.rendering.view.last_seq >= after:
+                async with watched.lock:  # messages and view are of the same state
+                    is_new = place < len(watched.messages)
+                    is_first = not is_level and watched.rendering.view.last_seq >= after
+                    so_far = watched.rendering.catch_up() if is_first and not is_new else None
+                if is_new:
+                    continue
+                if is_first:
                     is_level = True
-                    if (so_far := watched.rendering.catch_up()) is not None:
+                    if so_far is not None:
                         yield so_far.text
                 elif watched.ended:
                     if watched.rendering.view.is_finished or not self.service.closing:

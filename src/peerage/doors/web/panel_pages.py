@@ -40,7 +40,7 @@ TEXTS = ("name", "provider", "model", "family", "base_url", "api_key_env", "syst
 async def panels(request: Request, service: Serving) -> Response:
     """List the panels."""
     listed = await service.read(list_panels, service.store, service.configured)
-    return page(request, "panels.html", here="/settings", panels=listed, **_may(request))
+    return await page(request, "panels.html", here="/settings", panels=listed, **_may(request))
 
 
 @router.post("/panels")
@@ -76,7 +76,7 @@ async def models(
             names = listed["models"]
         except PeerageError as error:
             problem = f"{error.message} {error.hint}".strip()
-    return page(
+    return await page(
         request, "model_choices.html", models=names, problem=problem, base_url=base_url, n=n
     )
 
@@ -131,7 +131,7 @@ async def test_seat(
         result = await try_seat(service, chosen)
     except PeerageError as error:
         result = {"ok": False, "finding": error.message, "fix": error.hint}
-    return page(request, "seat_trial.html", result=result)
+    return await page(request, "seat_trial.html", result=result)
 
 
 @router.post("/panels/{name}/use")
@@ -185,7 +185,7 @@ async def _panel_page(
     error: PeerageError | None = None,
 ) -> Response:
     known = await service.read(endpoints, service.store, service.configured)
-    return page(
+    return await page(
         request,
         "panel.html",
         here="/settings",

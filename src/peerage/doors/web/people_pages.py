@@ -15,7 +15,6 @@ from peerage.contributions import ItemGiven, OpinionGiven
 from peerage.doors.http.access import Client, Reviewer, Serving
 from peerage.doors.http.people_routes import contribute_items, give_opinions
 from peerage.doors.http.session_routes import SessionId
-from peerage.doors.render.prose import prose_answer
 from peerage.doors.web.templating import PageRoute, image_response, page
 from peerage.errors import NotFoundError, UsageError
 from peerage.event_facts import opening_of, people_reviews
@@ -65,7 +64,7 @@ async def review_next(
     """Show the next ballot of this person's queue, of one season or of all."""
     plan = await service.read(find_plan, service.store, season) if season else None
     values = await service.read(_next_in_queue, service, client.name, plan, after)
-    return _ballot_page(request, service, client, season=season, **values)
+    return await _ballot_page(request, service, client, season=season, **values)
 
 
 def _next_in_queue(
@@ -107,7 +106,7 @@ async def review_one(
     if not await service.read(may_review, events, client.name):
         return RedirectResponse(f"/review/{id_}/reveal", 303)
     ballot = await service.read(deal_ballot, events, client.name)
-    return _ballot_page(request, service, client, ballot)
+    return await _ballot_page(request, service, client, ballot)
 
 
 @router.post("/review")
@@ -117,9 +116,11 @@ async def judge(request: Request, service: Serving, client: Reviewer) -> Respons
     A ballot in the order in which the answers were shown needs a confirmation.
     """
     form = {name: str(value) for name, value in (await request.form()).items()}
+    if not form.get("ballot"):
+        raise UsageError("the form has no ballot.", hint="Open /review in a browser.")
     review = review_of_form(form)
     if is_untouched(form, review) and not form.get("confirmed"):
-        return _page(request, "ballot_confirm.html", client, form=form)
+        return await _page(request, "ballot_confirm.html", client, form=form)
     await service.read(keep_review, service.store, client.name, review, time.time)
     season = quote(form.get("season", ""))
     return RedirectResponse(f"/review?after={session_of(review.ballot)}&season={season}", 303)
@@ -129,7 +130,7 @@ def is_untouched(form: Mapping[str, str], review: PersonReview) -> bool:
     """Return whether a ballot only repeats the order in which the answers were shown."""
     order = [label for label in form.get("order", "").split(",") if label]
     remarks = review.notes or review.marks or review.abstained
-    return not remarks and list(review.ranking) == order
+    return bool(order) and not remarks and list(review.ranking) == order
 
 
 @router.post("/review/{id}/undo")
@@ -156,11 +157,11 @@ async def show_reveal(
     revealed = await _reveal(service, client, session_id)
     id_ = revealed.session.id
     if not await service.read(has_seen_reveal, service.store, client.name, id_):
-        return _page(request, "reveal_ask.html", client, id=id_)
+        return await _page(request, "reveal_ask.html", client, id=id_)
     overall, n_sessions = await service.read(_agreements, service, client.name)
     by_name = {one.name: one for one in overall}
     values = {"reveal": revealed, "overall": by_name, "n_sessions": n_sessions}
-    return _page(request, "reveal.html", client, **values)
+    return await _page(request, "reveal.html", client, **values)
 
 
 @router.post("/review/{id}/reveal")
@@ -189,12 +190,12 @@ async def own_page(request: Request, service: Serving, client: Reviewer) -> Resp
     mine = [one for one in prompts if one["contributor"] == client.name]
     same = await service.read(consistency, service.store, client.name)
     values = {"agreements": agreements, "n_sessions": n_sessions, "prompts": mine, "same": same}
-    return _page(request, "person.html", client, **values)
+    return await _page(request, "person.html", client, **values)
 
 
-def _page(request: Request, template: str, client: Client, **values: Any) -> Response:
+async def _page(request: Request, template: str, client: Client, **values: Any) -> Response:
     """Return a page for people, with the name under which they review."""
-    return page(request, template, here="/review", person=client.name, **values)
+    return await page(request, template, here="/review", person=client.name, **values)
 
 
 def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
@@ -212,7 +213,7 @@ async def prompts(request: Request, service: Serving, client: Reviewer) -> Respo
     listed = await service.read(_prompts, service)
     plans = await service.read(list_plans, service.store) if "run" in client.allowed else []
     seasons = [plan for plan in plans if plan.by]  # those whose prompts are in the store
-    return _page(request, "prompts.html", client, prompts=listed[:N_PROMPTS], seasons=seasons)
+    return await _page(request, "prompts.html", client, prompts=listed[:N_PROMPTS], seasons=seasons)
 
 
 @router.post("/prompts")
@@ -258,7 +259,7 @@ def _prompts(service: Service) -> list[dict[str, Any]]:
 # -- ballots ---------------------------------------------------------------------------------------
 
 
-def _ballot_page(
+async def _ballot_page(
     request: Request,
     service: Service,
     client: Client,
@@ -277,11 +278,10 @@ def _ballot_page(
         "repeats": repeats,
     }
     if ballot is not None:
-        responses = ballot.response_by_label.items()
-        values["html_by_label"] = {k: prose_answer(one.text, one.messages) for k, one in responses}
+        values["response_by_label"] = ballot.response_by_label
         values["images"] = ballot.session.query.all_images
         values["image_address"] = f"/review/{ballot.session.id}/images/"
-    return _page(request, "ballot.html", client, ballot=document, season=season, **values)
+    return await _page(request, "ballot.html", client, ballot=document, season=season, **values)
 
 
 def review_of_form(form: Mapping[str, str]) -> PersonReview:

@@ -63,7 +63,7 @@ async def _publish_page(
 ) -> Response:
     publication = await service.read(check_publication, service.reports, kind, of, False)
     links = await service.read(service.store.links, PUBLISHED)
-    return page(
+    return await page(
         request,
         "publish.html",
         here="/boards/models",

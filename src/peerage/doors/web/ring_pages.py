@@ -67,7 +67,7 @@ async def rings(
     parts = await service.read(values)
     nodes, edges = await service.read(graph, parts["document"], seed)
     parts |= {"source": source, "category": category, "seed": seed, "nodes": nodes, "edges": edges}
-    return page(request, "rings.html", here=COMMUNITY, **parts)
+    return await page(request, "rings.html", here=COMMUNITY, **parts)
 
 
 def graph(document: Mapping[str, Any], seed: int) -> tuple[list[Node], list[Edge]]:

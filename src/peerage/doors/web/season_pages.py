@@ -56,7 +56,7 @@ async def seasons(request: Request, service: Serving, host: Host) -> Response:
     """List the seasons, with a form to upload a new one."""
     plans = await service.read(list_plans, service.store)
     listed = [await season_document(service, host, plan) for plan in plans]
-    return page(request, "seasons.html", seasons=listed, preview=None, **_may(request))
+    return await page(request, "seasons.html", seasons=listed, preview=None, **_may(request))
 
 
 @router.post("/seasons")
@@ -82,7 +82,7 @@ async def drop(
         plans = await service.read(list_plans, service.store)
         listed = [await season_document(service, host, plan) for plan in plans]
         values = {"seasons": listed, "preview": preview, "file_name": file_name, **_may(request)}
-        return page(request, "seasons.html", code=422, **values)
+        return await page(request, "seasons.html", code=422, **values)
     options = SeasonOptions(name=name.strip() or file_name.rpartition(".")[0][:100])
     plan = await host.create(preview.rows, options, client.name)
     columns = quote(", ".join(preview.ignored_columns)[:300])
@@ -99,7 +99,7 @@ async def pieces_of(file: UploadFile) -> AsyncIterator[bytes]:
 async def running(request: Request, service: Serving, host: Host) -> Response:
     """List the seasons that run on this server, for the first page."""
     listed = await running_seasons(service, host)
-    return page(request, "running_seasons.html", running_seasons=listed)
+    return await page(request, "running_seasons.html", running_seasons=listed)
 
 
 async def running_seasons(service: Service, host: SeasonHost) -> list[dict[str, Any]]:
@@ -121,7 +121,7 @@ async def compare(request: Request, service: Serving, a: str, b: str) -> Respons
         "comparison": comparison,
         "axis": _axis_of(comparison.models),
     }
-    return page(request, "season_compare.html", here="/seasons", **values)
+    return await page(request, "season_compare.html", here="/seasons", **values)
 
 
 def _axis_of(models: Iterable[ModelChange]) -> Axis:
@@ -144,7 +144,7 @@ async def status(request: Request, service: Serving, host: Host, id_: SeasonId) 
     """Show the progress of a season, for a page that polls every second."""
     plan = await service.read(find_plan, service.store, id_)
     document = await season_document(service, host, plan)
-    return page(request, "season_status.html", season=document, **_may(request))
+    return await page(request, "season_status.html", season=document, **_may(request))
 
 
 @router.get("/seasons/{id}/results")
@@ -152,7 +152,7 @@ async def results(request: Request, service: Serving, id_: SeasonId) -> Response
     """Show the board and the audit of a season."""
     plan = await service.read(find_plan, service.store, id_)
     values = await service.read(_results, service, plan)
-    return page(request, "season_results.html", plan=plan, **values)
+    return await page(request, "season_results.html", plan=plan, **values)
 
 
 @router.post("/seasons/{id}", dependencies=[RUN])
@@ -206,7 +206,7 @@ async def delete_season(
     plan = await service.read(check_deletable, service.store, host, id_)
     if not await service.read(remove_draft, service.store, plan):
         done = await delete_or_restore(client, service, DeleteOptions(seasons=(plan.season,)))
-        return after_deletion(request, done, f"/deleted?season={plan.season}")
+        return await after_deletion(request, done, f"/deleted?season={plan.season}")
     return RedirectResponse("/seasons", 303)
 
 
@@ -265,7 +265,7 @@ async def _season_page(
         for one in await service.read(list_plans, service.store)
         if one.id != plan.id and one.season
     ]
-    return page(
+    return await page(
         request,
         "season.html",
         here="/seasons",

@@ -114,7 +114,7 @@ async def show(
     used = [view.options.rubric.name] if view.options.rubric else []
     is_concluded = session.verdict is not None or session.finished
     kind, _, place = open.partition("/")
-    return page(
+    return await page(
         request,
         "session_page.html",
         here="/sessions",
@@ -163,7 +163,7 @@ async def answer(request: Request, view: View, index: int) -> Response:
         raise NotFoundError(f"this session has no answer number {index}.")
     if "hx-request" not in request.headers:
         return RedirectResponse(f"/sessions/{view.id}?open=answers/{index}", 303)
-    return page(request, "answer_drawer.html", p=view, one=one)
+    return await page(request, "answer_drawer.html", p=view, one=one)
 
 
 @router.get("/sessions/{id}/images/{number}")
@@ -183,7 +183,7 @@ async def review(request: Request, view: View, place: str) -> Response:
         raise NotFoundError("there is no such review.")
     if "hx-request" not in request.headers:
         return RedirectResponse(f"/sessions/{view.id}?open=reviews/{place}", 303)
-    return page(request, "review_drawer.html", p=view, one=one)
+    return await page(request, "review_drawer.html", p=view, one=one)
 
 
 @router.get("/sessions/{id}/json")

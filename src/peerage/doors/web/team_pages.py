@@ -41,7 +41,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 @router.get("/login")
 async def login_page(request: Request, next: str = "") -> Response:
     """Ask for a token, or redirect to the login provider."""
-    return _login(request, next, why_refused(request))
+    return await _login(request, next, why_refused(request))
 
 
 @router.post("/login")
@@ -54,13 +54,15 @@ async def log_in(
     book: TokenBook = request.app.state.token_book
     client = await book.client(token.strip())
     if client is None or client.token is None:
-        return _login(request, next, "Unknown or expired token. Check that you copied all of it.")
+        return await _login(
+            request, next, "Unknown or expired token. Check that you copied all of it."
+        )
     return await begin_login(request, client.token, next)
 
 
-def _login(request: Request, to: str, wrong: str = "") -> Response:
+async def _login(request: Request, to: str, wrong: str = "") -> Response:
     oidc: OidcProvider | None = request.app.state.oidc
-    return page(
+    return await page(
         request,
         "login.html",
         code=401 if wrong else 200,
@@ -75,7 +77,7 @@ async def invitation_page(request: Request, service: Serving, text: str) -> Resp
     """Show an invitation; it is used only when its button is pressed."""
     links = await service.read(service.store.links, INVITATION)
     link = find_link(text, links, service.clock())
-    return page(request, "join.html", code=200 if link else 410, link=link, wrong="", name="")
+    return await page(request, "join.html", code=200 if link else 410, link=link, wrong="", name="")
 
 
 @router.post("/join/{text}")
@@ -86,15 +88,15 @@ async def join(
     links = await service.read(service.store.links, INVITATION)
     link = find_link(text, links, service.clock())
     if link is None:
-        return page(request, "join.html", code=410, link=None, wrong="", name="")
+        return await page(request, "join.html", code=410, link=None, wrong="", name="")
     store, configured = service.store, service.configured
     try:
         token = await service.read(accept, store, configured, link, name, service.clock())
     except UsageError as error:
         wrong = f"{error.message} {error.hint}"
-        return page(request, "join.html", code=422, link=link, wrong=wrong, name=name)
+        return await page(request, "join.html", code=422, link=link, wrong=wrong, name=name)
     if token is None:
-        return page(request, "join.html", code=410, link=None, wrong="", name="")
+        return await page(request, "join.html", code=410, link=None, wrong="", name="")
     return await begin_login(request, token)
 
 
@@ -178,7 +180,7 @@ async def _team_page(
     request: Request, service: Service, made: str = "", made_for: str = ""
 ) -> Response:
     values = await service.read(_team, service)
-    return page(
+    return await page(
         request,
         "team.html",
         here="/team",

@@ -29,6 +29,7 @@ from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.finding_words import audit_verdict
 from peerage.doors.render.layout import level
 from peerage.doors.render.model_names import clear_names
+from peerage.doors.render.page_work import one_page
 from peerage.doors.render.pages import environment
 from peerage.doors.render.phrases import (
     NOTHING,
@@ -163,16 +164,20 @@ def web_environment() -> Environment:
     return web
 
 
-def page(
+async def page(
     request: Request, template: str, here: str = "", code: int = 200, **values: Any
 ) -> HTMLResponse:
-    """Return a page or a part of a page, with a policy that blocks foreign scripts and files."""
+    """Return a page or a part of a page, with a policy that blocks foreign scripts and files.
+
+    It is rendered in a thread: long texts of others take time, and other requests go on meanwhile.
+    """
     nonce = secrets.token_urlsafe(16)
     here = here or request.url.path
     header = header_of(request, here)
     has_demo = request.app.state.demo.is_done
     values = {"header": header, "me": client_of(request), "has_demo": has_demo, **values}
-    html = _render(template, nonce, here, values)
+    service: Service = request.app.state.service
+    html = await service.read(_render, template, nonce, here, values)
     return HTMLResponse(html, code, headers=headers_with(nonce))
 
 
@@ -287,7 +292,7 @@ async def _in_two_parts(
     if error is None:
         html = making.result().decode().partition("\n")[2].replace(PLACEHOLDER, nonce)
     else:
-        html = bytes(page_of_error(request, error).body).decode()
+        html = bytes((await page_of_error(request, error)).body).decode()
     yield html.partition(MAIN)[2]
 
 
@@ -301,7 +306,8 @@ def computing_words(store: Store) -> str:
 
 
 def _render(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> str:
-    return web_environment().get_template(template).render(nonce=nonce, here=here, **values)
+    with one_page():
+        return web_environment().get_template(template).render(nonce=nonce, here=here, **values)
 
 
 def headers_with(nonce: str) -> Mapping[str, str]:
@@ -339,30 +345,30 @@ class PageRoute(APIRoute):
             try:
                 return await handler(request)
             except PeerageError as error:
-                return page_of_error(request, error)
+                return await page_of_error(request, error)
             except RequestValidationError as error:
                 first = error.errors()[0]
                 name = str(first["loc"][-1]).replace("_", " ")
-                return error_page(request, 422, f"{name}: {first['msg']}.")
+                return await error_page(request, 422, f"{name}: {first['msg']}.")
             except HTTPException as error:
-                return error_page(request, error.status_code, str(error.detail))
+                return await error_page(request, error.status_code, str(error.detail))
 
         return handle
 
 
-def page_of_error(request: Request, error: BaseException) -> Response:
+async def page_of_error(request: Request, error: BaseException) -> Response:
     """Return the page of an error; details of an unexpected error go to the log only."""
     if isinstance(error, PeerageError):
-        return error_page(request, int(status_of(error)), error.message, error.hint)
+        return await error_page(request, int(status_of(error)), error.message, error.hint)
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return error_page(request, 500, BUG)
+    return await error_page(request, 500, BUG)
 
 
-def error_page(request: Request, status: int, message: str, hint: str = "") -> Response:
+async def error_page(request: Request, status: int, message: str, hint: str = "") -> Response:
     """Return a page that says what is wrong."""
     title = HTTPStatus(status).phrase
     words = {"message": without_backticks(message), "hint": without_backticks(hint)}
-    return page(request, "error.html", code=status, title=title, **words)
+    return await page(request, "error.html", code=status, title=title, **words)
 
 
 # -- words ---------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ async def undo(
 async def _page(request: Request, service: Service, code: int = 200, **values: object) -> Response:
     listed = await service.read(service.store.imports)
     shown = {"preview": None, "pending": "", "file_name": "", "done": "", "refused": None, **values}
-    return page(
+    return await page(
         request,
         "imports.html",
         here="/settings",
