@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
@@ -39,6 +39,7 @@ from peerage.events import (
     read_events,
     stored_event,
 )
+from peerage.members import seat_names
 from peerage.names import look_alike
 from peerage.panel import BegunSession, Council
 from peerage.panels import IN_USE, SETTING, find_panel, list_panels, panel_in_use, panel_settings
@@ -206,7 +207,7 @@ class Service:
         """
         self.check_room()
         by = asking_token.get()
-        self._check_names(request, by)
+        self.check_answer_names(request.answers or {})
         opening = asyncio.ensure_future(self._open(request, by))
         try:
             return await finish(opening)
@@ -240,12 +241,15 @@ class Service:
         self._host(hosted)
         return hosted.id
 
-    def _check_names(self, request: SessionRequest, token: AccessToken | None) -> None:
+    def check_answer_names(self, names: Iterable[str]) -> None:
         """Raise an error for given answers named like a seat: they would count as the seat's."""
-        if token is None or "admin" in allowed_actions(token):
+        token = asking_token.get()
+        names = list(names)
+        if not names or token is None or "admin" in allowed_actions(token):
             return
-        seats = [seat.name for seat in self.settings.seats]
-        for name in request.answers or {}:
+        seats = {seat.name for seat in self.settings.seats}
+        seats |= seat_names(self.store, self.configured)
+        for name in names:
             if seat := look_alike(name, seats):
                 raise NotAllowedError(
                     f"{shown(seat)} is a seat of this panel, so an answer that you"

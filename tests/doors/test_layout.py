@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from peerage.doors.render import (
     gate_views,
     judge_views,
     report_views,
+    scorecard_views,
 )
 from peerage.doors.render.layout import (
     Interval,
@@ -58,7 +60,17 @@ from peerage.events import (
     SeatRecord,
     stored_event,
 )
-from peerage.findings import Audit, AuditTastes, Departure, Finding
+from peerage.findings import (
+    Audit,
+    AuditTastes,
+    BehindBest,
+    Bounded,
+    Departure,
+    Finding,
+    Mismatch,
+    PassRate,
+    Scorecard,
+)
 from peerage.imports.diagnosis import Diagnosis, MetricAdvice
 from peerage.providers.money import Price
 from peerage.rejudging import Rejudging, Shift
@@ -480,7 +492,54 @@ def exchanged(names):
     return diff_views.exchanges_table(diff(names))
 
 
+def share(value=0.417):
+    return Bounded(value, value - 0.083, value + 0.092)
+
+
+def scorecard(judge):
+    rate = PassRate(share(0.73), share(0.61), share(0.62), HUGE, HUGE)
+    return Scorecard(
+        judge,
+        "verdicts",
+        HUGE,
+        HUGE,
+        HUGE,
+        advice="use_with_care",
+        table=dict.fromkeys(("both_pass", "false_pass", "false_fail", "both_fail"), HUGE),
+        false_pass_rate=share(),
+        false_fail_rate=share(),
+        precision=share(),
+        accuracy=share(),
+        constant_guess=0.61,
+        kappa=share(0.52),
+        ac1=share(0.6),
+        pass_rate=rate,
+        by_candidate=((judge, rate),),
+        disagreements=tuple(
+            Mismatch(f"{judge} {i}", name, 1.0, 0.0, "No source is named.", "The sky is blue.")
+            for i, name in enumerate((judge, f"{judge}-b", "gpt", "x", "y", "z"))
+        ),
+    )
+
+
+def judges_beside(names):
+    cards = [scorecard(name) for name in names]
+    behind = BehindBest(names[0], share(-0.11), 0.01, HUGE)
+    cards = [cards[0], *(replace(card, behind_best=behind) for card in cards[1:])]
+    return scorecard_views.comparison_table(cards)
+
+
+def pass_rates(names):
+    rate = scorecard(names[0]).pass_rate
+    return scorecard_views.pass_rates_table(rate, [(name, rate) for name in names])
+
+
 TABLES = {
+    "comparison_table": judges_beside,
+    "counts_table": lambda names: scorecard_views.counts_table(scorecard(names[0]).table),
+    "figures_table": lambda names: scorecard_views.figures_table(scorecard(names[0])),
+    "pass_rates_table": pass_rates,
+    "mismatches_table": lambda names: scorecard_views.mismatches_table(scorecard(names[0])),
     "changed_models_table": changed_models,
     "exchanges_table": exchanged,
     "worth_table": worth,

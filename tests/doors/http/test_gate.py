@@ -98,6 +98,10 @@ def test_a_page_of_a_named_origin_uses_the_server_with_a_token(lent):
     assert (allowed.status_code, allowed.headers["access-control-allow-origin"]) == (200, APP)
     other = lent.client.options("/api/sessions", headers={"Origin": EVIL, **preflight})
     assert "access-control-allow-origin" not in other.headers
+    for reply in (allowed, other):
+        assert reply.headers["x-content-type-options"] == "nosniff"
+    elsewhere = {"Origin": APP, "Host": "evil.example", **preflight}
+    assert lent.client.options("/api/sessions", headers=elsewhere).status_code == 421
     evil = lent.client.get("/api/sessions", headers={**there, "Origin": EVIL})
     assert (evil.status_code, "access-control-allow-origin" in evil.headers) == (403, False)
     image = lent.client.get("/api/sessions", headers={"Sec-Fetch-Site": "cross-site"})

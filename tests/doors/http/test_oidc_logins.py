@@ -14,6 +14,7 @@ from peerage.doors.http.gate import AccessRules
 from peerage.doors.http.oidc import COOKIE, WRONG
 from peerage.members import allow
 from peerage.panel import Council
+from peerage.tokens import make_token
 from tests.doors.http.conftest import running, simulated
 from tests.doors.http.oidc_provider import CLIENT, SECRET, running_provider
 
@@ -68,13 +69,23 @@ def test_a_person_who_was_revoked_stays_out_until_allowed_again(oidc):
     assert log_in(oidc, person("bea")) == "bea@example.org"
 
 
-def test_the_name_of_a_former_person_is_given_to_nobody_else(oidc):
+def test_another_account_with_the_address_of_a_revoked_person_is_refused_too(oidc):
     store = oidc.service.store
     assert log_in(oidc, person("cyd")) == "cyd@example.org"
     (token,) = [one for one in store.tokens() if one.scopes == ("review",) and "cyd" in one.name]
     store.revoke_token(token.id, time.time())
     other = person("another", email="CYD@example.org")
-    assert log_in(oidc, other) == "CYD@example.org (2)"
+    assert "no longer have access" in log_in(oidc, other)
+    allow(store, "cyd@example.org", "ann", time.time() + 1.0)
+    assert log_in(oidc, other) == "CYD@example.org (2)"  # a former name is given to nobody else
+
+
+def test_a_person_who_was_revoked_by_hand_is_not_let_in_by_a_login(oidc):
+    store = oidc.service.store
+    _, token = make_token("dan@example.org", ("review",), time.time())
+    store.add_token(token)
+    store.revoke_token(token.id, time.time())
+    assert "no longer have access" in log_in(oidc, person("dan"))
 
 
 @pytest.mark.parametrize(

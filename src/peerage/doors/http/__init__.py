@@ -33,7 +33,14 @@ from peerage.doors.http import (
     team_routes,
 )
 from peerage.doors.http.access import TokenBook
-from peerage.doors.http.gate import AccessRules, BodyLimits, HeadAsGet, QueryNames, RequestGate
+from peerage.doors.http.gate import (
+    AccessRules,
+    BodyLimits,
+    HeadAsGet,
+    PreflightGate,
+    QueryNames,
+    RequestGate,
+)
 from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck
 from peerage.doors.http.origins import let_pages_read
 from peerage.doors.http.problems import add_problem_handlers
@@ -158,6 +165,8 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
         body_limits=settings.body_limits,
     )
     let_pages_read(app, sorted(settings.rules.origins))
+    if settings.rules.origins:
+        app.add_middleware(PreflightGate, rules=settings.rules)
     if telemetry is not None:
         app.add_middleware(TraceParents)
     for router in (*ROUTERS, openai_router, decision_router):

@@ -105,6 +105,38 @@ class RefusedError(Exception):
         return problem(self.status, self.detail, self.headers, hint=self.hint, **extra)
 
 
+def check_host(rules: AccessRules, headers: Headers) -> None:
+    """Refuse a host name that is not allowed (DNS rebinding)."""
+    name = _host_name(headers.get("host", ""))
+    if rules.checks_host and not (is_loopback(name) or name in rules.hosts):
+        detail = "this server does not answer to this host name."
+        raise RefusedError(421, detail, hint="Allow it with --allow-host.")
+
+
+class PreflightGate:
+    """The middleware around that of other origins, which answers their preflights by itself."""
+
+    def __init__(self, app: ASGIApp, rules: AccessRules) -> None:
+        self.app, self.rules = app, rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "OPTIONS":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = with_security_headers(message["headers"])
+            await send(message)
+
+        try:
+            check_host(self.rules, Headers(scope=scope))
+        except RefusedError as refused:
+            await refused.response(scope["path"])(scope, receive, send_with_headers)
+            return
+        await self.app(scope, receive, send_with_headers)
+
+
 class RequestGate:
     """The outermost middleware: admits a request or refuses it."""
 
@@ -191,11 +223,7 @@ class RequestGate:
         return client
 
     def _check_host(self, headers: Headers) -> None:
-        """Refuse a host name that is not allowed (DNS rebinding)."""
-        name = _host_name(headers.get("host", ""))
-        if self.rules.checks_host and not (is_loopback(name) or name in self.rules.hosts):
-            detail = "this server does not answer to this host name."
-            raise RefusedError(421, detail, hint="Allow it with --allow-host.")
+        check_host(self.rules, headers)
 
     def _check_origin(self, headers: Headers) -> None:
         """Refuse a request of a page of another origin, unless the operator has named it."""

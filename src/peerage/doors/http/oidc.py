@@ -28,7 +28,7 @@ from peerage.doors.http.access import Serving, begin_login, local_path
 from peerage.errors import ConfigError, PeerageError
 from peerage.hosts import is_loopback
 from peerage.links import SCOPES_BY_ROLE, Role
-from peerage.members import is_revoked, people_names, persons, seat_names
+from peerage.members import is_barred, is_revoked, people_names, persons, seat_names
 from peerage.names import is_reserved, keys_of
 from peerage.providers.chat_replies import body_of
 from peerage.service import Service
@@ -255,6 +255,8 @@ def token_of(
         raise OidcError("you no longer have access to this server.", hint="Ask an admin.")
     if former is not None and former.revoked_at is None and set(former.scopes) == set(scopes):
         return former
+    if known is None and (mail := _verified_mail(claims)) and is_barred(store, mail):
+        raise OidcError("you no longer have access to this server.", hint="Ask an admin.")
     name = known.who if known is not None else _free_name(claims, identity, store, seats)
     _, token = make_token(name, scopes, now)
     store.add_token(token)
@@ -273,12 +275,17 @@ def _free_name(claims: Mapping[str, Any], identity: str, store: Store, seats: It
     return next(one for one in names if not (keys_of(one) & taken or is_reserved(one)))
 
 
+def _verified_mail(claims: Mapping[str, Any]) -> str:
+    """Return the address that the provider has verified, or an empty string."""
+    return _line(claims.get("email")) if claims.get("email_verified") is True else ""
+
+
 def claimed_name(claims: Mapping[str, Any]) -> str:
     """Return the name that the provider vouches for, or an empty string.
 
     An address names a person only if the provider has verified it; anyone can enter another.
     """
-    if claims.get("email_verified") is True and (mail := _line(claims.get("email"))):
+    if mail := _verified_mail(claims):
         return mail
     others = (_line(claims.get(name)) for name in ("preferred_username", "sub"))
     return next((one for one in others if one and not ADDRESS_SIGNS.search(one)), "")

@@ -11,6 +11,7 @@ from peerage.labels.judged import ALL_JUDGES
 from peerage.text import visible
 
 N_DISAGREEMENTS = 5  # of each judge; the JSON has all
+N_REASON = 300  # characters of a reason
 MOST_WHOLE = 3  # judges whose figures are shown one by one; more are only compared
 NOTHING = "–"
 ADVICE: Mapping[Advice | None, str] = {
@@ -134,56 +135,77 @@ _COMPARED = {
 
 def _figures(card: Scorecard) -> Iterator[Block]:
     if card.table is not None:
-        counts = TextTable(
-            TableColumn("", "word"), TableColumn("people pass"), TableColumn("people fail")
-        )
-        counts.add("judge passes", *_counts(card.table, "both_pass", "false_pass"))
-        counts.add("judge fails", *_counts(card.table, "false_fail", "both_fail"))
-        yield counts
+        yield counts_table(card.table)
+    if (figures := figures_table(card)).rows:
+        yield figures
+
+
+def counts_table(counts: Mapping[str, int]) -> TextTable:
+    """Return how often judge and people pass and fail."""
+    table = TextTable(
+        TableColumn("", "word"), TableColumn("people pass"), TableColumn("people fail")
+    )
+    table.add("judge passes", f"{counts['both_pass']:,}", f"{counts['false_pass']:,}")
+    table.add("judge fails", f"{counts['false_fail']:,}", f"{counts['both_fail']:,}")
+    return table
+
+
+def figures_table(card: Scorecard) -> TextTable:
+    """Return the rates and the agreement of a judge, each with its interval."""
     table = TextTable(
         TableColumn("figure", "text"), TableColumn("value"), TableColumn("95% interval")
     )
-    shares = {
+    for name, share in _shares(card).items():
+        if share is not None:
+            table.add(name, percent(share), interval(share))
+    if card.constant_guess is not None:
+        table.add("accuracy of always giving the same verdict", f"{card.constant_guess:.0%}", "")
+    for name, number in _numbers(card).items():
+        if number is not None:
+            table.add(name, _number(number), _number_interval(number))
+    if card.cutoff is not None:
+        table.add("cut-off: pass from this mark", f"{card.cutoff.value:g}", "")
+    return table
+
+
+def _shares(card: Scorecard) -> dict[str, Bounded | None]:
+    return {
         "false passes: of what people fail, the judge passes": card.false_pass_rate,
         "false fails: of what people pass, the judge fails": card.false_fail_rate,
         "of what the judge passes, people pass": card.precision,
         "agreement, ties half" if card.kind == "picks" else "accuracy": card.accuracy,
         "same order of two answers": card.concordance,
         "same pick in both orders": card.order_agreement,
+        "picks the answer shown first, beyond half": card.first_shown,
         "two people agree": card.people_agreement,
     }
-    for name, share in shares.items():
-        if share is not None:
-            table.add(name, percent(share), interval(share))
-    if card.constant_guess is not None:
-        table.add("accuracy of always giving the same verdict", f"{card.constant_guess:.0%}", "")
-    if card.first_shown is not None:
-        points = card.first_shown
-        table.add("picks the answer shown first, beyond half", percent(points), interval(points))
-    numbers = {
-        "κ (agreement beyond chance)": card.kappa,
+
+
+def _numbers(card: Scorecard) -> dict[str, Bounded | None]:
+    weighted = ", larger differences count more" if card.kind == "marks" else ""
+    return {
+        f"κ (agreement beyond chance{weighted})": card.kappa,
         "AC1 (the same, steadier if one class is rare)": card.ac1,
         "level: the judge's mean less people's": card.level,
         "spread: the judge's over people's": card.spread,
         "correlation (Pearson)": card.correlation,
         "correlation of ranks (Spearman)": card.rank_correlation,
     }
-    for name, number in numbers.items():
-        if number is not None:
-            table.add(name, _number(number), _number_interval(number))
-    if card.cutoff is not None:
-        table.add("cut-off: pass from this mark", f"{card.cutoff.value:g}", "")
-    if table.rows:
-        yield table
-
-
-def _counts(table: Mapping[str, int], *names: str) -> list[str]:
-    return [f"{table[name]:,}" for name in names]
 
 
 def _pass_rates(card: Scorecard) -> Iterator[Block]:
     if card.pass_rate is None:
         return
+    yield pass_rates_table(card.pass_rate, card.by_candidate)
+    yield Line(pass_rate_sentence(card.pass_rate), "dim")
+    if (needed := card.labels_needed) is not None:
+        yield from (Line(sentence) for sentence in _say_needed(card, needed.half_width))
+
+
+def pass_rates_table(
+    whole: PassRate, by_candidate: Sequence[tuple[str, PassRate]] = ()
+) -> TextTable:
+    """Return pass rates by the judge, by people and corrected, of all answers and each model."""
     table = TextTable(
         TableColumn("pass rate", "name"),
         TableColumn("judge alone"),
@@ -193,7 +215,7 @@ def _pass_rates(card: Scorecard) -> Iterator[Block]:
         TableColumn("n", use=2),
         TableColumn("labels", use=1),
     )
-    for name, rate in (("all", card.pass_rate), *card.by_candidate):
+    for name, rate in (("all", whole), *by_candidate):
         table.add(
             name,
             percent(rate.judge),
@@ -203,10 +225,7 @@ def _pass_rates(card: Scorecard) -> Iterator[Block]:
             f"{rate.n:,}",
             f"{rate.n_labels:,}",
         )
-    yield table
-    yield Line(pass_rate_sentence(card.pass_rate), "dim")
-    if (needed := card.labels_needed) is not None:
-        yield from (Line(sentence) for sentence in _say_needed(card, needed.half_width))
+    return table
 
 
 def pass_rate_sentence(rate: PassRate) -> str:
@@ -272,25 +291,29 @@ def ship_sentence(card: Scorecard) -> str:
 
 
 def _disagreements(card: Scorecard) -> Iterator[Block]:
-    if not card.disagreements:
-        return
+    if card.disagreements:
+        yield mismatches_table(card)
+
+
+def mismatches_table(card: Scorecard) -> TextTable:
+    """Return the answers to read: those on which judge and people disagree most."""
     shown = card.disagreements[:N_DISAGREEMENTS]
     several = len({one.candidate for one in card.disagreements}) > 1
+    more = f", {len(shown)} of {len(card.disagreements):,}" if card.disagreements[5:] else ""
     table = TextTable(
         TableColumn("answer", "name"),
         *([TableColumn("model", "name", use=1)] if several else []),
         TableColumn("judge", "word"),
         TableColumn("people", "word"),
         TableColumn("the judge's reason", "below"),
-        TableColumn("the answer", "below"),
-        title="Disagreements to read"
-        + (f", {len(shown)} of {len(card.disagreements):,}" if len(card.disagreements) > 5 else ""),
+        TableColumn("its beginning", "below"),
+        title=f"Disagreements to read{more}",
     )
     for one in shown:
         model = [one.candidate] if several else []
         words = [_said(card, value) for value in (one.judge, one.people)]
-        table.add(one.id, *model, *words, visible(one.reason)[:300], visible(one.answer))
-    yield table
+        table.add(one.id, *model, *words, visible(one.reason)[:N_REASON], visible(one.answer))
+    return table
 
 
 def _said(card: Scorecard, value: float) -> str:

@@ -154,6 +154,8 @@ def kind_of(cells: Sequence[object]) -> Kind | None:
     }
     if shares["marks"] > shares["verdicts"]:
         return "marks" if shares["marks"] > MOST_OTHER else None
+    if len({judgement(cell, "picks") for cell in known} - {None}) < 2:
+        shares["picks"] = 0.0  # names such as `a` look like picks of one answer alone
     best = max(kinds, key=shares.__getitem__)
     return best if shares[best] > MOST_OTHER else None
 
