@@ -20,7 +20,7 @@ from peerage.boards.common_cells import shares_on_common_rivals
 from peerage.reviews.cells import Bools, Floats, Ints, dense, group
 from peerage.reviews.columns import MARK
 from peerage.reviews.rows import Rows
-from peerage.reviews.votes import votes
+from peerage.reviews.votes import Votes, votes
 from peerage.stats.clusters import quotient
 from peerage.types import OwnVotes
 
@@ -354,8 +354,8 @@ def _mean_by(code: Ints, values: Floats, known: Bools, n: int) -> Floats:
 def _session_values(rows: Rows, comparison: Comparison, measure: str) -> tuple[Floats, Floats]:
     """Return the values of base and candidate in each session, NaN without a vote or mark.
 
-    Shares are those on the rivals that both met in the session; where one of the two is missing, or
-    no rival is common, they are plain ones.
+    Shares are those that the board counts. In a session in which a judge did not rank all answers
+    of others, they are those on the rivals that both met there, if there are any.
 
     Marks are divided by the scale's range, so that their differences lie in [−1, 1].
     """
@@ -382,8 +382,22 @@ def _session_values(rows: Rows, comparison: Comparison, measure: str) -> tuple[F
     if measure == SHARE and comparison.base != comparison.candidate:
         codes = rows.code(comparison.base), rows.code(comparison.candidate)
         common = shares_on_common_rivals(rows, comparison.own_votes, codes)
-        sides = list(np.where(np.isfinite(common).all(axis=0), common, sides))
+        uses_common = np.isfinite(common).all(axis=0) & ~_are_complete(rows, cast, n_by_session)
+        sides = list(np.where(uses_common, common, sides))
     return sides[0], sides[1]
+
+
+def _are_complete(rows: Rows, cast: Votes, n_by_session: Ints) -> Bools:
+    """Return the sessions in which every ballot ranks all answers of others."""
+    n_names = len(rows.names)
+    answers = np.unique(rows.session.astype(np.int64) * n_names + rows.candidate)
+    is_of_other = rows.reviewer != rows.candidate
+    n_ranked = np.bincount(cast.ballot[cast.counts & is_of_other], minlength=cast.n_ballots)
+    has_own = np.isin(rows.session.astype(np.int64) * n_names + rows.reviewer, answers)
+    ranked = n_ranked[cast.ballot]
+    lacks = (ranked > 0) & (ranked < n_by_session[rows.session] - has_own)
+    complete: Bools = np.bincount(rows.session, lacks, minlength=rows.n_sessions) == 0.0
+    return complete
 
 
 def _in_parts(marks: Floats, scale: tuple[float, float]) -> Floats:
