@@ -221,8 +221,10 @@ def buckets_of_numbers(prefix: str, n: int, n_digits: int) -> Ints:
     start = unit_of(prefix, None)
     firsts = (f"{start}{i:0{n_digits - 3}}000".encode() for i in range(n // 1_000 + 1))
     codes = np.fromiter(map(zlib.crc32, firsts), dtype=np.uint32)
-    every = (codes[:, None] ^ (last ^ last[0])).ravel()[1 : n + 1]
-    return (every % N_CLUSTERS).astype(np.int64)
+    # The remainder is of the last bits, so it is taken first, of few numbers.
+    some, changes = (one % N_CLUSTERS for one in (codes, last ^ last[0]))
+    every: Ints = (some.astype(np.int64)[:, None] ^ changes).ravel()[1 : n + 1]
+    return every
 
 
 def folds_of(units: Sequence[str] | None) -> Ints:
