@@ -95,10 +95,10 @@ def group_votes(
         column[kinds.code] = np.arange(len(kinds.code))
         place = column[kind]
         times = np.eye(N_OUTCOMES)[:, outcome[place]]
-        return PairVotes(models, units, cluster, one[place], other[place], times)
+        return PairVotes(models, units, cluster.astype(np.int64), one[place], other[place], times)
     column[kinds.code] = pair * size + outcome
     cell = column[kind]
-    cell += N_OUTCOMES * cluster
+    cell += np.multiply(cluster, N_OUTCOMES, dtype=np.int64)
     counts = np.bincount(cell, minlength=len(pairs) * size).reshape(-1, N_OUTCOMES)
     some = np.flatnonzero(counts @ np.ones(N_OUTCOMES, dtype=np.int64))
     group, cluster = np.divmod(some, n_clusters)

@@ -156,7 +156,7 @@ def checked_comparisons(engine: Engine, opened: Frame, source: Source = None) ->
         **counted.labels,
         **{name: counted.counts[name].tolist() for name in SIDES_AND_WINNER},
     }
-    with_blanks = [name for name, texts in labels.items() if any(map(_has_blanks, texts))]
+    with_blanks = [name for name, texts in labels.items() if any(map(_has_blanks, set(texts)))]
     with_blanks += ["query_id"] if _has_padded_queries(engine, frame, counted.encoded) else []
     if with_blanks:
         flags = merged_flags(name for side in SIDES for name in labels[side] if name is not None)
@@ -272,26 +272,37 @@ def _encoded_votes(table: ArrowTable) -> EncodedVotes:
 
 def _count_kinds(table: ArrowTable, models: list[str]) -> tuple[Ints, CountedKinds]:
     """Return the kind of each vote, and how often each kind occurs."""
-    first, second = (codes_in(table, side, models)[0] for side in SIDES)
-    winner, words = codes_in(table, "winner")
-    n_models, n_words = len(models) + 1, len(words) + 1
-    kind = first.astype(np.int64)  # changed in place: each copy of many votes takes a while
-    for code, n_codes in ((second, n_models), (winner, n_words)):
-        kind *= n_codes
-        kind += code
-    # A missing model or winner has the code −1, so kinds are shifted to begin at 0.
-    kind += n_models * n_words + n_words + 1
+    coded = [codes_in(table, name) for name in SIDES_AND_WINNER]
+    kind = np.zeros(table.num_rows, dtype=np.int64)
+    for codes, texts in coded:  # changed in place: each copy of many votes takes a while
+        kind *= len(texts) + 1
+        kind += codes
+        kind += 1  # a missing model or winner has the code −1
     kind *= 2
     if "reviewer" in table.column_names:
-        judge = codes_in(table, "reviewer", models)[0]
-        kind += (judge >= 0) & ((judge == first) | (judge == second))
+        kind += _by_itself(table, models)
     n = np.bincount(kind)
     cells = np.flatnonzero(n)
     rest, by_itself = np.divmod(cells, 2)
-    rest, word = np.divmod(rest, n_words)
-    a, b = np.divmod(rest, n_models)
-    texts = np.append([None], words)
-    return kind, CountedKinds(cells, a - 1, b - 1, texts[word], by_itself > 0, n[cells])
+    names = []
+    for _, texts in reversed(coded):
+        rest, code = np.divmod(rest, len(texts) + 1)
+        names.append(np.append([None], texts)[code])
+    winner, second, first = names
+    place = {name: code for code, name in enumerate(models)}
+    a, b = (
+        np.array([place.get(name, -1) for name in side.tolist()], dtype=np.int64)
+        for side in (first, second)
+    )
+    return kind, CountedKinds(cells, a, b, winner, by_itself > 0, n[cells])
+
+
+def _by_itself(table: ArrowTable, models: list[str]) -> Bools:
+    """Return which votes are by one of their two models."""
+    if not set(codes_in(table, "reviewer")[1].tolist()) & set(models):
+        return np.zeros(table.num_rows, dtype=bool)
+    first, second, judge = (codes_in(table, name, models)[0] for name in (*SIDES, "reviewer"))
+    return (judge >= 0) & ((judge == first) | (judge == second))
 
 
 def _count_encoded(votes: EncodedVotes) -> Columns:
@@ -359,11 +370,11 @@ def _named_alike(engine: Engine, opened: Frame) -> Frame:
 
 def _winners(frame: Frame) -> Frame:
     """Return the comparisons with winners given as sides, even if the table names models."""
+    winner = nw.col("winner")
     for side in SIDES:
         named = (nw.col("winner") == nw.col(side)) & ~nw.col("winner").is_in(WINNERS)
-        winner = nw.when(named).then(nw.lit(side)).otherwise(nw.col("winner"))
-        frame = frame.with_columns(winner.alias("winner"))
-    return frame
+        winner = nw.when(named).then(nw.lit(side)).otherwise(winner)
+    return frame.with_columns(winner.alias("winner"))
 
 
 def _refuse_comparisons(engine: Engine, frame: Frame, counts: Columns) -> None:
