@@ -42,6 +42,52 @@ def test_the_correction_takes_off_the_judges_bias(tmp_path: Path) -> None:
     assert "drawn at random" in notes["note"]
 
 
+def write_noise_free(file: Path, seed: int, judges: str, *, is_complete: bool = False) -> Path:
+    """Five models of fixed quality, some missing in each session; people review some sessions."""
+    rng = random.Random(seed)
+    lines = ["session_id,reviewer,candidate,score"]
+    for i in range(90):
+        models = "abcde" if is_complete else rng.sample("abcde", rng.choice((2, 2, 3, 4)))
+        people = "pq" if i < 25 or rng.random() < 0.3 else ""
+        for who in judges + people:
+            lines += [f"s{i},{who},{one},{'edcba'.index(one)}" for one in models if one != who]
+    file.write_text("\n".join(lines))
+    return file
+
+
+@pytest.mark.parametrize("judges", ["xyz", "abcde", "aexy"])
+@pytest.mark.parametrize("seed", range(4))
+def test_identical_judges_and_people_have_equal_shares_on_any_sessions(
+    tmp_path: Path, seed: int, judges: str
+) -> None:
+    table = write_noise_free(tmp_path / "t.csv", seed, judges)
+    board = peerage.board_models(table, people="p,q")
+    assert board.notes["people"]["corrected"]
+    for row in board.rows:
+        assert row["people"] == pytest.approx(row["judges"], abs=1e-9)
+        assert row["corrected"] == pytest.approx(row["judges"], abs=1e-9)
+
+
+def test_the_share_of_the_judges_is_that_of_the_board_without_people(tmp_path: Path) -> None:
+    table = write_noise_free(tmp_path / "t.csv", 7, "xyz")
+    with_people = {
+        row["model"]: row["judges"] for row in peerage.board_models(table, people="p,q").rows
+    }
+    lines = [line for line in table.read_text().split("\n") if line.split(",")[1] not in "pq"]
+    table.write_text("\n".join(lines))
+    board = peerage.board_models(table)
+    assert board.parameters["ranked_by"] == "share_common"
+    assert with_people == pytest.approx(
+        {row["model"]: row["share_common"] for row in board.rows}, abs=1e-9
+    )
+
+
+def test_where_all_models_met_the_shares_are_plain_means(tmp_path: Path) -> None:
+    table = write_noise_free(tmp_path / "t.csv", 1, "xyz", is_complete=True)
+    for row in peerage.board_models(table, people="p,q").rows:
+        assert row["judges"] == row["people"] == row["corrected"] == row["share"]
+
+
 def test_below_twenty_queries_nothing_is_corrected_and_the_board_says_so(tmp_path: Path) -> None:
     board = peerage.board_models(write_table(tmp_path / "t.csv", 60, 19), people=("p1", "p2"))
     assert all(row["corrected"] is None for row in board.rows)

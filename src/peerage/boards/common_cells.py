@@ -77,12 +77,12 @@ class PairCells:
         )
 
 
-def pair_cells(rows: Rows, *, by_query: bool = False) -> PairCells:
+def pair_cells(rows: Rows, *, by_query: bool = False, own_votes: OwnVotes = "out") -> PairCells:
     """Return the cells of all sessions, or of all queries, with the results of each judge.
 
     A judge who ranked two answers several times, in rounds or sessions of one query, has the mean.
     """
-    cast = votes(rows, "out", np.zeros(rows.n_sessions, dtype=np.int64))
+    cast = votes(rows, own_votes, np.zeros(rows.n_sessions, dtype=np.int64))
     counted = np.flatnonzero(cast.counts)
     counted = counted[np.lexsort((rows.candidate[counted], cast.ballot[counted]))]
     ballot = cast.ballot[counted]

@@ -3,22 +3,26 @@
 People review a few queries and judges review all of them. If the queries that people reviewed were
 drawn at random, or are all queries, the judges' bias can be measured on them and removed from the
 other queries (see `stats/corrected_means.py`). Every value is a mean over queries: several sessions
-of one query are one observation.
+of one query are one observation. Where models met different rivals, all three are shares on common
+rivals (see `rival_shares.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from peerage.boards.common_cells import PairCells
 from peerage.boards.models import Estimates, plain, rank_ranges, rare_ends, standing
 from peerage.boards.people_sample import check_sample
+from peerage.boards.rival_shares import RivalShares, rival_shares
 from peerage.reviews.cells import Floats, Ints
 from peerage.reviews.gold import DECISIONS
 from peerage.reviews.judge_shares import JudgeShares, gather_proxies, row_means
+from peerage.stats.clusters import t_halves
 from peerage.stats.corrected_means import CorrectedMeans, corrected_means, labels_needed
 
 MIN_CLUSTERS = 20  # queries that people reviewed; with fewer, nothing is corrected
@@ -39,8 +43,16 @@ class PeopleBoard:
     notes: dict[str, Any]
 
 
-def build_people_board(shares: JudgeShares, people: Collection[str]) -> PeopleBoard:
-    """Return judges', people's and corrected shares of each model, with 95% intervals."""
+def build_people_board(
+    shares: JudgeShares, people: Collection[str], cells: PairCells | None = None
+) -> PeopleBoard:
+    """Return judges', people's and corrected shares of each model, with 95% intervals.
+
+    With `cells`, the pairs of models by query, shares are on common rivals.
+    """
+    common = None if cells is None else rival_shares(shares, cells, people)
+    if common is not None:
+        shares = common.shares
     is_person = np.array([name in people for name in shares.reviewers], dtype=bool)
     labels = row_means(shares.share[:, is_person])
     judges, _ = gather_proxies(shares.share[:, ~is_person], MAX_PROXIES)
@@ -49,6 +61,14 @@ def build_people_board(shares: JudgeShares, people: Collection[str]) -> PeopleBo
     alone = np.zeros((len(labels), 0))
     by_judges = corrected_means(shares.unit, shares.model, alone, panel, folds, n_groups)
     by_people = corrected_means(shares.unit, shares.model, alone, labels, folds, n_groups)
+    errors: Floats | None = None
+    if common is not None:
+        errors = _errors_of_board(common, by_judges)
+        by_judges = replace(
+            _with_errors(by_judges, errors),
+            value=np.where(np.isfinite(common.value), common.value, by_judges.value),
+        )
+        by_people = _with_errors(by_people, errors)
     columns = _shown("judges", _estimates(by_judges, shares, panel))
     columns |= _shown("people", _estimates(by_people, shares, labels))
     n_queries = len(np.unique(shares.unit[np.isfinite(labels)]))
@@ -65,6 +85,7 @@ def build_people_board(shares: JudgeShares, people: Collection[str]) -> PeopleBo
     columns["people_queries"] = by_people.n_labelled.tolist()
     if n_queries >= MIN_CLUSTERS and judges.shape[1]:
         both = corrected_means(shares.unit, shares.model, judges, labels, folds, n_groups)
+        both = both if errors is None else _with_errors(both, errors)
         estimates = _estimates(both, shares, labels, by_people)
         columns |= _shown("corrected", estimates) | _ranks(estimates, shares.models)
         notes |= {"corrected": True} | _worth(both, by_people, n_queries)
@@ -77,6 +98,20 @@ def build_people_board(shares: JudgeShares, people: Collection[str]) -> PeopleBo
 
 
 RANKS = ("_rank", "_rank_low", "_rank_high")
+
+
+def _errors_of_board(common: RivalShares, by_judges: CorrectedMeans) -> Floats:
+    """Return what the board of judges adds to the influences of all shares that refer to it."""
+    n = len(by_judges.influences)
+    return np.where(np.isfinite(common.value), common.influences[:n] - by_judges.influences, 0.0)
+
+
+def _with_errors(means: CorrectedMeans, errors: Floats) -> CorrectedMeans:
+    """Return means with further influences of the same queries."""
+    influences = means.influences + errors
+    n = means.n_labelled
+    half = t_halves(np.sqrt((influences**2).sum(axis=0)), np.maximum(n - 1.0, 1.0), 0.95)
+    return replace(means, influences=influences, half=np.where(n > 1, half, np.nan))
 
 
 def _estimates(

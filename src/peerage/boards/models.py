@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from peerage.boards.model_sums import ModelSums
 from peerage.boards.score_views import SCORE_ENDS, fitted_scores, score_intervals, z_scores
-from peerage.reviews.cells import Bools, Floats, Ints
+from peerage.reviews.cells import Bools, Floats, Ints, dense
 from peerage.stats import clusters as by_cluster
 from peerage.stats.clusters import generator
 from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers
@@ -492,12 +492,12 @@ def rating_estimates(totals: ModelSums) -> Estimates:
 def _surprise(totals: ModelSums, logs: Floats) -> Floats:
     """Return, by cluster and model, points won head to head minus the expected points."""
     above, below, sums = totals.matches()
-    chance = 1.0 / (1.0 + np.exp(logs[below] - logs[above]))
+    chance = (1.0 / (1.0 + np.exp(logs[None, :] - logs[:, None])))[above, below]
     gain = sums["won"] * (1.0 - chance) + sums["tied"] * (0.5 - chance)
-    clusters, cluster = np.unique(totals.tables["pairs"].cluster, return_inverse=True)
-    n, size = len(totals.models), len(clusters) * len(totals.models)
+    cluster, n_clusters = dense(totals.tables["pairs"].cluster)
+    n, size = len(totals.models), n_clusters * len(totals.models)
     won, lost = (np.bincount(cluster * n + side, gain, size) for side in (above, below))
-    surprise: Floats = (won - lost).reshape(len(clusters), n).astype(np.float64, copy=False)
+    surprise: Floats = (won - lost).reshape(n_clusters, n).astype(np.float64, copy=False)
     return surprise
 
 

@@ -16,10 +16,11 @@ from peerage.boards.model_sums import BASE, ModelSums
 from peerage.reviews.cells import (
     ALWAYS_ROOM,
     ROOMY,
-    Bools,
     Cells,
     Floats,
     Ints,
+    merge,
+    places,
     single_cell,
     sort_cells,
     table_of,
@@ -44,7 +45,7 @@ class PairVotes:
     cluster: Ints  # of each group
     first: Ints  # codes of models, smaller than those of the second
     second: Ints
-    times: Floats  # groups by outcomes of the first model: how often each occurred
+    times: Floats  # outcomes of the first model by groups: how often each occurred
 
     @property
     def both(self) -> tuple[Ints, Ints]:
@@ -55,38 +56,55 @@ class PairVotes:
     @property
     def n_counted(self) -> Floats:
         """Return the number of votes in each group that count."""
-        counted: Floats = self.times[:, :NOT_COUNTED].sum(axis=1)
-        return counted
+        lost, tied, won, _ = self.times
+        return lost + tied + won
+
+
+@dataclass(frozen=True, slots=True)
+class VoteKinds:
+    """The kinds of votes that occur: who met, and the outcome for the first side.
+
+    There are few, however many votes there are, so that a vote is read as one number.
+    """
+
+    code: Ints  # of each kind, ascending
+    first: Ints  # codes of models
+    second: Ints
+    outcome: Ints
 
 
 def group_votes(
     models: tuple[str, ...],
     units: tuple[str, ...] | None,
     cluster: Ints,
-    sides: tuple[Ints, Ints],
-    outcome: Ints,
+    kind: Ints,
+    kinds: VoteKinds,
 ) -> PairVotes:
-    """Return votes grouped by cluster and pair; the outcome is that of the first side.
+    """Return votes, given by their cluster and the code of their kind, grouped by cluster and pair.
 
     If nearly all votes would be groups of their own, each is left as one.
     """
-    n, n_clusters = len(models), int(cluster.max(initial=0)) + 1
-    if n * n * n_clusters * N_OUTCOMES > ROOMY * len(outcome) + ALWAYS_ROOM:
-        swapped = sides[0] > sides[1]
-        first, second = np.where(swapped, sides[1], sides[0]), np.where(swapped, *sides)
-        times = np.eye(N_OUTCOMES)[np.where(swapped, MIRRORED[outcome], outcome)]
-        return PairVotes(models, units, cluster, first, second, times)
-    key = sides[0].astype(np.int64)  # changed in place: each copy of many votes takes a while
-    for code, n_codes in ((sides[1], n), (cluster, n_clusters), (outcome, N_OUTCOMES)):
-        key *= n_codes
-        key += code
-    counts = np.bincount(key, minlength=n * n * n_clusters * N_OUTCOMES)
-    counts = counts.reshape(n, n, n_clusters, N_OUTCOMES)
-    one, other = np.triu_indices(n, 1)
-    by_pair = counts[one, other] + counts[other, one][..., MIRRORED]
-    pair, cluster = np.nonzero(by_pair.any(axis=2))
-    times = by_pair[pair, cluster].astype(np.float64)
-    return PairVotes(models, units, cluster, one[pair], other[pair], times)
+    swapped = kinds.first > kinds.second
+    one, other = np.minimum(kinds.first, kinds.second), np.maximum(kinds.first, kinds.second)
+    outcome = np.where(swapped, MIRRORED[kinds.outcome], kinds.outcome)
+    pairs, pair = np.unique(one.astype(np.int64) * len(models) + other, return_inverse=True)
+    n_clusters = int(cluster.max(initial=0)) + 1
+    size = n_clusters * N_OUTCOMES  # numbers of one pair
+    column = np.zeros(int(kinds.code.max(initial=0)) + 1, dtype=np.int64)
+    if len(pairs) * size > ROOMY * len(kind) + ALWAYS_ROOM:
+        column[kinds.code] = np.arange(len(kinds.code))
+        place = column[kind]
+        times = np.eye(N_OUTCOMES)[:, outcome[place]]
+        return PairVotes(models, units, cluster.astype(np.int64), one[place], other[place], times)
+    column[kinds.code] = pair * size + outcome
+    cell = column[kind]
+    cell += np.multiply(cluster, N_OUTCOMES, dtype=np.int64)
+    counts = np.bincount(cell, minlength=len(pairs) * size).reshape(-1, N_OUTCOMES)
+    some = np.flatnonzero(counts @ np.ones(N_OUTCOMES, dtype=np.int64))
+    group, cluster = np.divmod(some, n_clusters)
+    one, other = np.divmod(pairs, len(models))
+    times = counts[some].T.astype(np.float64, order="C")
+    return PairVotes(models, units, cluster, one[group], other[group], times)
 
 
 def sum_pair_votes(votes: PairVotes, tables: Collection[str] = BASE) -> ModelSums:
@@ -95,12 +113,14 @@ def sum_pair_votes(votes: PairVotes, tables: Collection[str] = BASE) -> ModelSum
 
 
 def _models(votes: PairVotes) -> Cells:
-    lost, tied, won, _ = votes.times.T
-    n, appeared = votes.n_counted, votes.times.sum(axis=1)
-    wins, share = np.concatenate([won, lost]), np.tile(tied / 2.0, 2)
-    columns = [np.tile(appeared, 2), np.tile(n, 2), wins, share + wins]
+    lost, tied, won, left_out = votes.times
+    columns = [np.concatenate([won, lost]), np.tile(tied, 2), np.concatenate([lost, won])]
+    if left_out.any():
+        columns.append(np.tile(left_out, 2))
     cells = table_of(votes.both[0], np.tile(votes.cluster, 2), columns)
-    appeared, n, wins, share = cells.sums.T
+    wins, ties, losses, *others = cells.sums.T
+    n = wins + ties + losses
+    appeared, share = sum(others, n), wins + ties / 2.0
     nothing = np.zeros(cells.n)
     place = 2.0 * n - share  # the first place is 1, a tie 1.5
     sums = [appeared, n, wins, n, share, share, nothing, nothing, place, nothing]
@@ -120,22 +140,34 @@ def _meetings(votes: PairVotes) -> Cells:
 
 
 def _meet(votes: PairVotes, cluster: Ints) -> Cells:
-    met: Bools = votes.n_counted > 0.0
-    one, other = (codes[np.tile(met, 2)] for codes in votes.both)
-    subject = one.astype(np.int64) * len(votes.models) + other
-    return table_of(subject, np.tile(cluster[met], 2), [np.tile(votes.n_counted[met], 2)])
+    met, n = votes.n_counted, len(votes.models)
+    some = places(met > 0.0)
+    one, other = votes.first[some].astype(np.int64), votes.second[some].astype(np.int64)
+    cells = table_of(one * n + other, cluster[some], [met[some]])
+    one, other = np.divmod(cells.subject, n)
+    return merge([cells, Cells(other * n + one, cells.cluster, cells.sums)])
 
 
 def _pairs(votes: PairVotes) -> Cells:
     """Return, by upper and lower model, how often one was above, and how often they tied."""
-    lost, tied, won, _ = votes.times.T
+    lost, tied, won, _ = votes.times
     n = len(votes.models)
-    above = np.concatenate([votes.first * n + votes.second, votes.second * n + votes.first])
-    some = np.flatnonzero(np.concatenate([(won > 0.0) | (tied > 0.0), lost > 0.0]))
+    is_upper, is_lower = won + tied > 0.0, lost > 0.0
+    some = np.flatnonzero(np.concatenate([is_upper, is_lower]))
+    above = np.concatenate(
+        [
+            (votes.first.astype(np.int64) * n + votes.second)[is_upper],
+            (votes.second.astype(np.int64) * n + votes.first)[is_lower],
+        ]
+    )
     small = np.uint16 if n * n <= 2**16 else np.int64  # small numbers are sorted in one pass
-    order = some[np.argsort(above[some].astype(small), kind="stable")]
-    sums = np.stack([np.concatenate([won, lost]), np.concatenate([tied, 0.0 * tied])], axis=1)
-    return sort_cells(above[order], np.tile(votes.cluster, 2)[order], sums[order])
+    order = np.argsort(above.astype(small), kind="stable")
+    some = some[order]
+    sums = np.stack(
+        [np.concatenate([won, lost])[some], np.concatenate([tied, np.zeros(len(tied))])[some]],
+        axis=1,
+    )
+    return sort_cells(above[order], np.tile(votes.cluster, 2)[some], sums)
 
 
 TABLES: Mapping[str, Callable[[PairVotes], Cells]] = {

@@ -13,8 +13,17 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import NDArray
 
-from peerage.boards.pair_sums import LOST, NOT_COUNTED, TIED, WON, PairVotes, group_votes
+from peerage.boards.pair_sums import (
+    LOST,
+    NOT_COUNTED,
+    TIED,
+    WON,
+    PairVotes,
+    VoteKinds,
+    group_votes,
+)
 from peerage.engines import (
     MILLISECONDS,
     NUMBER_DIGITS,
@@ -82,18 +91,29 @@ class Comparisons:
 
 @dataclass(frozen=True, slots=True)
 class EncodedVotes:
-    """Votes in memory: a table of codes and floats, and the two models of each vote.
+    """Votes in memory: a table of codes and floats, and the kind of each vote.
 
     Ids of queries stay texts: nearly all of them may differ, and codes would then save nothing.
     """
 
     table: ArrowTable
     models: list[str]  # sorted
-    first: Ints  # codes of models, −1 for none
-    second: Ints
-    by_itself: Bools  # whether the judge is one of the two models
+    kind: Ints  # of each vote: a code of `kinds`
+    kinds: CountedKinds
     queries: Utf8Texts
     has_query: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class CountedKinds:
+    """The kinds of votes that occur, and how often: who met, the winner, and who judged."""
+
+    code: Ints  # ascending
+    first: Ints  # codes of models, −1 for none
+    second: Ints
+    winner: NDArray[np.object_]  # texts, None for none
+    by_itself: Bools  # whether the judge is one of the two models
+    n: Ints
 
 
 def is_comparisons(columns: Collection[str]) -> bool:
@@ -136,7 +156,7 @@ def checked_comparisons(engine: Engine, opened: Frame, source: Source = None) ->
         **counted.labels,
         **{name: counted.counts[name].tolist() for name in SIDES_AND_WINNER},
     }
-    with_blanks = [name for name, texts in labels.items() if any(map(_has_blanks, texts))]
+    with_blanks = [name for name, texts in labels.items() if any(map(_has_blanks, set(texts)))]
     with_blanks += ["query_id"] if _has_padded_queries(engine, frame, counted.encoded) else []
     if with_blanks:
         flags = merged_flags(name for side in SIDES for name in labels[side] if name is not None)
@@ -244,32 +264,51 @@ def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
 
 
 def _encoded_votes(table: ArrowTable) -> EncodedVotes:
-    """Return a table of codes and floats with the two models of each vote."""
+    """Return a table of codes and floats with the kind of each vote."""
     models = sorted({name for side in SIDES for name in codes_in(table, side)[1].tolist()})
-    first, second = (codes_in(table, side, models)[0] for side in SIDES)
-    by_itself = np.zeros(len(first), dtype=bool)
+    kind, kinds = _count_kinds(table, models)
+    return EncodedVotes(table, models, kind, kinds, *_queries(table))
+
+
+def _count_kinds(table: ArrowTable, models: list[str]) -> tuple[Ints, CountedKinds]:
+    """Return the kind of each vote, and how often each kind occurs."""
+    coded = [codes_in(table, name) for name in SIDES_AND_WINNER]
+    kind = np.zeros(table.num_rows, dtype=np.int64)
+    for codes, texts in coded:  # changed in place: each copy of many votes takes a while
+        kind *= len(texts) + 1
+        kind += codes
+        kind += 1  # a missing model or winner has the code −1
+    kind *= 2
     if "reviewer" in table.column_names:
-        judge = codes_in(table, "reviewer", models)[0]
-        by_itself = (judge >= 0) & ((judge == first) | (judge == second))
-    return EncodedVotes(table, models, first, second, by_itself, *_queries(table))
+        kind += _by_itself(table, models)
+    n = np.bincount(kind)
+    cells = np.flatnonzero(n)
+    rest, by_itself = np.divmod(cells, 2)
+    names = []
+    for _, texts in reversed(coded):
+        rest, code = np.divmod(rest, len(texts) + 1)
+        names.append(np.append([None], texts)[code])
+    winner, second, first = names
+    place = {name: code for code, name in enumerate(models)}
+    a, b = (
+        np.array([place.get(name, -1) for name in side.tolist()], dtype=np.int64)
+        for side in (first, second)
+    )
+    return kind, CountedKinds(cells, a, b, winner, by_itself > 0, n[cells])
+
+
+def _by_itself(table: ArrowTable, models: list[str]) -> Bools:
+    """Return which votes are by one of their two models."""
+    if not set(codes_in(table, "reviewer")[1].tolist()) & set(models):
+        return np.zeros(table.num_rows, dtype=bool)
+    first, second, judge = (codes_in(table, name, models)[0] for name in (*SIDES, "reviewer"))
+    return (judge >= 0) & ((judge == first) | (judge == second))
 
 
 def _count_encoded(votes: EncodedVotes) -> Columns:
     """Return the counts of `count_comparisons` for votes in memory, and totals of other columns."""
-    table, (winner, words) = votes.table, codes_in(votes.table, "winner")
-    n_models, n_words = len(votes.models) + 1, len(words) + 1
-    key = votes.first.astype(np.int64)  # changed in place: each copy of many votes takes a while
-    for code, n_codes in ((votes.second, n_models), (winner, n_words), (votes.by_itself, 2)):
-        key *= n_codes
-        key += code
-    # A missing model or winner has the code −1, so keys are shifted to begin at 0.
-    key += (n_models * n_words + n_words + 1) * 2
-    n = np.bincount(key)
-    cells = np.flatnonzero(n)
-    key, by_itself = np.divmod(cells, 2)
-    key, word = np.divmod(key, n_words)
-    a, b = np.divmod(key, n_models)
-    models, words = np.array([None, *votes.models], dtype=object), np.append([None], words)
+    table, kinds = votes.table, votes.kinds
+    models = np.array([*votes.models, None], dtype=object)
     totals = {
         f"n_{name}": np.array([table.num_rows - table.column(name).null_count])
         for name in table.column_names
@@ -279,7 +318,7 @@ def _count_encoded(votes: EncodedVotes) -> Columns:
         at = floats_in(table, "at")
         totals |= {"earliest": np.fmin.reduce(at, keepdims=True)}
         totals |= {"latest": np.fmax.reduce(at, keepdims=True)}
-    columns = (models[a], models[b], words[word], by_itself > 0, n[cells])
+    columns = (models[kinds.first], models[kinds.second], kinds.winner, kinds.by_itself, kinds.n)
     return dict(zip((*SIDES_AND_WINNER, "by_itself", "n"), columns, strict=True)) | totals
 
 
@@ -331,11 +370,11 @@ def _named_alike(engine: Engine, opened: Frame) -> Frame:
 
 def _winners(frame: Frame) -> Frame:
     """Return the comparisons with winners given as sides, even if the table names models."""
+    winner = nw.col("winner")
     for side in SIDES:
         named = (nw.col("winner") == nw.col(side)) & ~nw.col("winner").is_in(WINNERS)
-        winner = nw.when(named).then(nw.lit(side)).otherwise(nw.col("winner"))
-        frame = frame.with_columns(winner.alias("winner"))
-    return frame
+        winner = nw.when(named).then(nw.lit(side)).otherwise(winner)
+    return frame.with_columns(winner.alias("winner"))
 
 
 def _refuse_comparisons(engine: Engine, frame: Frame, counts: Columns) -> None:
@@ -399,10 +438,6 @@ def pair_votes_of(
     votes, (start, end) = comparisons.encoded, window
     if votes is None:
         return None
-    codes, words = codes_in(votes.table, "winner")
-    outcome = np.array([OUTCOMES.get(word, TIED) for word in words.tolist()], dtype=np.int64)[codes]
-    if own_votes == "out" and votes.by_itself.any():
-        outcome[votes.by_itself] = NOT_COUNTED
     keep: Bools | None = None
     if category is not None:
         labelled, labels = codes_in(votes.table, "category")
@@ -411,11 +446,16 @@ def pair_votes_of(
         keep = _both(keep, ~(floats_in(votes.table, "at") > end))
     inside = keep if start is None else _both(keep, ~(floats_in(votes.table, "at") < start))
     units, cluster = _clusters(votes, keep)
-    sides = votes.first, votes.second
+    kind, kinds = votes.kind, votes.kinds
     if inside is not None:
         cluster = cluster[inside if keep is None else inside[keep]]
-        sides, outcome = (votes.first[inside], votes.second[inside]), outcome[inside]
-    return group_votes(tuple(votes.models), units, cluster, sides, outcome)
+        kind = kind[inside]
+    words = kinds.winner.tolist()
+    outcome = np.array([OUTCOMES.get(word, TIED) for word in words], dtype=np.int64)
+    if own_votes == "out":
+        outcome[kinds.by_itself] = NOT_COUNTED
+    found = VoteKinds(kinds.code, kinds.first, kinds.second, outcome)
+    return group_votes(tuple(votes.models), units, cluster, kind, found)
 
 
 def _both(some: Bools | None, others: Bools) -> Bools:
@@ -429,10 +469,12 @@ def _clusters(votes: EncodedVotes, chosen: Bools | None) -> tuple[tuple[str, ...
     Units and clusters are those of the reviews that `as_reviews` makes.
     """
     queries, has_query = votes.queries, votes.has_query
-    rows = np.arange(queries.n) if chosen is None else np.flatnonzero(chosen)
+    rows = None if chosen is None else np.flatnonzero(chosen)
+    n = queries.n if rows is None else len(rows)
     place, codes = dict[str, int](), []
-    for start in range(0, len(rows), N_CLUSTERS):
-        some = rows[start : start + N_CLUSTERS]
+    for start in range(0, n, N_CLUSTERS):
+        some = np.arange(start, min(start + N_CLUSTERS, n))
+        some = some if rows is None else rows[some]
         named = zip(some.tolist(), has_query[some].tolist(), queries.take(some), strict=True)
         for row, has_one, query in named:
             session = f"{PREFIX} {row + 1:0{NUMBER_DIGITS}}"

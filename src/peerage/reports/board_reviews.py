@@ -11,6 +11,7 @@ from functools import cached_property, partial
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from peerage.boards.common_cells import PairCells
 from peerage.boards.model_sums import ModelSums, sum_votes
 from peerage.boards.pair_sums import TABLES, PairVotes, sum_pair_votes
 from peerage.engines import Engine, Source
@@ -75,8 +76,11 @@ class BoardReviews:
             return self._everyone
         return leave_out(self._everyone, self.people - {DECISIONS})
 
-    def judge_shares(self) -> JudgeShares:
-        """Return shares by query, model and reviewer in the window, people included."""
+    def judge_shares(self) -> tuple[JudgeShares, PairCells | None]:
+        """Return shares by query, model and reviewer in the window, people included.
+
+        If models met different rivals, also return the pairs of models by query.
+        """
         table = add_decisions(self._everyone).change(partial(_asked_for, options=self.options))
         table = table.change(partial(_until, end=self.end))
         return shares_since(table, self.earliest, self.options.own_votes)

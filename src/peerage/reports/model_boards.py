@@ -111,7 +111,7 @@ def _board_of_sums(reviews: BoardReviews, flags: list[str]) -> Board:
             whole, options.rule, two_way=two_way, ranked=ranked, meetings=meetings[0]
         )
     if options.people is not None:
-        notes["people"] = add_people(columns, reviews.judge_shares(), reviews.people)
+        notes["people"] = add_people(columns, *reviews.judge_shares(), reviews.people)
     notes |= {"sessions": whole.count("sessions"), **reviews.counts(whole.count("rows"))}
     together = next(iter(meetings), None)  # None if no category is in the window
     notes |= _optional_notes(reviews, whole, together, weights, columns)

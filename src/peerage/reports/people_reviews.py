@@ -6,7 +6,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from peerage.biases.people_departures import people_findings
+from peerage.boards.common_cells import PairCells, pair_cells
 from peerage.boards.corrected_shares import build_people_board
+from peerage.boards.rival_shares import met_alike
 from peerage.engines.review_tables import ReviewTable
 from peerage.errors import InputError
 from peerage.findings import Finding
@@ -47,20 +49,31 @@ def in_one_block(table: ReviewTable) -> Rows:
     return settle(rows, take_census(rows))
 
 
-def shares_since(table: ReviewTable, earliest: float | None, own_votes: OwnVotes) -> JudgeShares:
-    """Return the shares by query, model and reviewer since a time."""
+def shares_since(
+    table: ReviewTable, earliest: float | None, own_votes: OwnVotes
+) -> tuple[JudgeShares, PairCells | None]:
+    """Return the shares by query, model and reviewer since a time.
+
+    If some reviewer judged only some of the models, also return the pairs of models by query.
+    """
     rows = in_one_block(table)
     if earliest is not None:
         rows = rows.only(rows.since(earliest))
         rows = settle(rows, take_census(rows))
-    return judge_shares(rows, own_votes)
+    shares = judge_shares(rows, own_votes)
+    if met_alike(shares):
+        return shares, None
+    return shares, pair_cells(rows, by_query=True, own_votes=own_votes)
 
 
 def add_people(
-    columns: dict[str, list[Any]], shares: JudgeShares, people: Collection[str]
+    columns: dict[str, list[Any]],
+    shares: JudgeShares,
+    cells: PairCells | None,
+    people: Collection[str],
 ) -> dict[str, Any]:
     """Add the columns of judges', people's and corrected shares to a board; return its notes."""
-    board = build_people_board(shares, people)
+    board = build_people_board(shares, people, cells)
     place = {name: i for i, name in enumerate(board.models)}
     at = [place.get(name) for name in columns["model"]]
     for name, values in board.columns.items():

@@ -75,7 +75,11 @@ def _look_up(texts: Utf8Texts, n_bytes: int, start: int) -> Checksums:
         block = padded[: len(begin)]
         if stand_together:
             end = begin[0] + len(begin) * n_bytes
-            block[:, :n_bytes] = texts.data[begin[0] : end].reshape(-1, n_bytes)
+            together = texts.data[begin[0] : end].reshape(-1, n_bytes)
+            if n_bytes == padded.shape[1]:
+                block = together
+            else:
+                block[:, :n_bytes] = together
         else:
             block[:, :n_bytes] = texts.data[begin[:, None] + np.arange(n_bytes)]
         words = np.ascontiguousarray(block.view("<u2").T)

@@ -26,6 +26,7 @@ from peerage.reviews.cells import (
 from peerage.reviews.checksums import Utf8Texts, checksums_of
 
 N_CLUSTERS = 1_024  # up to this many units are clusters of their own; more units share buckets
+SMALL = np.uint16  # the type of buckets of many votes
 N_FOLDS = 64  # groups of clusters: a costly fit is repeated without each fold, not each cluster
 N_PANEL = 16  # reviewers of whom pairs are compared: the number of pairs grows with the square
 
@@ -208,7 +209,8 @@ def buckets_of(units: Collection[str]) -> Ints:
 def buckets_of_queries(queries: Utf8Texts) -> Ints:
     """Return `buckets_of` the units of queries, which are given as UTF-8."""
     codes = checksums_of(queries, zlib.crc32(unit_of("", "").encode()))
-    return (codes % N_CLUSTERS).astype(np.int64)
+    codes %= N_CLUSTERS
+    return codes.astype(SMALL)
 
 
 def buckets_of_numbers(prefix: str, n: int, n_digits: int) -> Ints:
@@ -221,8 +223,10 @@ def buckets_of_numbers(prefix: str, n: int, n_digits: int) -> Ints:
     start = unit_of(prefix, None)
     firsts = (f"{start}{i:0{n_digits - 3}}000".encode() for i in range(n // 1_000 + 1))
     codes = np.fromiter(map(zlib.crc32, firsts), dtype=np.uint32)
-    every = (codes[:, None] ^ (last ^ last[0])).ravel()[1 : n + 1]
-    return (every % N_CLUSTERS).astype(np.int64)
+    # The number of clusters is a power of two, so a remainder is the last bits of a checksum.
+    some, changes = ((one % N_CLUSTERS).astype(SMALL) for one in (codes, last ^ last[0]))
+    every: Ints = (some[:, None] ^ changes).ravel()[1 : n + 1]
+    return every
 
 
 def folds_of(units: Sequence[str] | None) -> Ints:

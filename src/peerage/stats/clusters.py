@@ -175,7 +175,7 @@ def generator(*parts: object) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
 
 
-def random_bits(rng: np.random.Generator, n_draws: int, n_clusters: int) -> Floats:
+def random_bits(rng: np.random.Generator, n_draws: int, n_clusters: int) -> NDArray[np.uint8]:
     """Return independent bits, 0 or 1 with equal chances (draws × clusters).
 
     They come from the generator's raw stream, which is the same in all versions of numpy.
@@ -183,7 +183,7 @@ def random_bits(rng: np.random.Generator, n_draws: int, n_clusters: int) -> Floa
     words = rng.bit_generator.random_raw(-(-n_draws * n_clusters // 64))
     bits = np.asarray(words, dtype="<u8").view(np.uint8)
     some = np.unpackbits(bits, count=n_draws * n_clusters)
-    return some.reshape(n_draws, n_clusters).astype(np.float64)
+    return some.reshape(n_draws, n_clusters)
 
 
 def round_to_grid(rows: Floats) -> Floats:

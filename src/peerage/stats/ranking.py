@@ -23,6 +23,7 @@ MOST = 0.8  # if fewer clusters than this fraction carry a difference, only thes
 CHUNK_WEIGHTS = 2**21
 CHUNK_PRODUCTS = 2**18  # below this size BLAS uses one thread, which is faster here
 FEW_COLUMNS = 16
+FEWEST_DRAWS = 8  # with fewer at a time, products of one thread are slower
 MANY_DF = 1_000.0  # with more degrees of freedom, t differs from the normal by under 0.1%
 
 
@@ -119,7 +120,12 @@ def _flip_signs(pulls: Floats, rng: np.random.Generator, n_draws: int) -> Floats
     width = max(1, (CHUNK_PRODUCTS // n if n <= FEW_COLUMNS else CHUNK_WEIGHTS) // n_draws)
     for start in range(0, len(rows), width):
         part = rows[start : start + width]
-        totals += random_bits(rng, n_draws, len(part)) @ part
+        bits = random_bits(rng, n_draws, len(part))
+        n_at_once = CHUNK_PRODUCTS // part.size if part.size else n_draws
+        n_at_once = n_draws if n_at_once < FEWEST_DRAWS else n_at_once
+        for first in range(0, n_draws, n_at_once):
+            some = slice(first, first + n_at_once)
+            totals[some] += bits[some].astype(np.float64) @ part
     # A sign is twice a bit minus 1; on the grid, these sums are exact.
     return 2.0 * totals - rows.sum(axis=0)
 
