@@ -36,7 +36,7 @@ EVEN = 1e-9  # a probability no further from one half is a draw
 N_CHARACTERS = 16  # of a session's id
 
 
-class NoVerdictError(PeerageError):
+class NotJudgedError(PeerageError):
     """No judge voted on an answer, so there is no verdict."""
 
 
@@ -204,7 +204,7 @@ def _read(check: AnswerCheck, session: Session, judges: str, *, is_stored: bool)
     verdict = session.verdict
     if verdict is None:
         why = few([f"{one.seat} ({one.kind})" for one in session.failures]) or session.status
-        raise NoVerdictError(
+        raise NotJudgedError(
             f"no judge voted: {why}.",
             place=f"session {session.id}",
             hint=f"To see what happened: peerage show {session.id}",

@@ -55,6 +55,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "dry_runs",
         "seating",
         "panel",
+        "answer_checks",
         "panels",
         "opened_store",
         "imports",

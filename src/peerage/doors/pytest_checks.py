@@ -1,4 +1,4 @@
-"""What the pytest fixture `peerage` does: answers judged in tests, and the result of the run."""
+"""The pytest fixture `peerage`: judge the answers of tests, and conclude the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from peerage import config
 from peerage.answer_checks import (
     AnswerCheck,
     CheckVerdict,
-    NoVerdictError,
+    NotJudgedError,
     check_answer,
     judges_hash,
     read_criteria,
@@ -27,7 +27,7 @@ from peerage.doors.render.phrases import flag_text, money, one_line, signed_figu
 from peerage.doors.render.scorecard_views import interval, percent
 from peerage.errors import InputError, PeerageError, UsageError, few, how_many, shown
 from peerage.findings import Bounded
-from peerage.labels.repeats import Repeats, all_pass, any_passes
+from peerage.labels.repeats import PromptRepeats, all_pass, any_passes
 from peerage.panel import Council
 from peerage.reports.check_runs import CheckedAnswer, CheckedPrompt, CheckRun, CheckRunSummary
 from peerage.reports.gate_files import canonical_json, read_baseline
@@ -43,7 +43,7 @@ N_CHARACTERS = 200  # of an answer in a message
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class JudgedAnswers:
     """The verdicts on the answers of one check."""
 
     answers: tuple[str, ...]
@@ -101,7 +101,7 @@ class Checks:
         *,
         k: int = 1,
         need: Need = "all",
-    ) -> CheckResult:
+    ) -> JudgedAnswers:
         """Fail the test unless the panel finds that the answer meets all criteria.
 
         `answer` is a text, or an application: a function from the question to its answer, which is
@@ -109,25 +109,38 @@ class Checks:
         only counts. Without criteria the panel votes on whether the answer is correct.
         """
         __tracebackhide__ = True
+        why, crash, result = "", None, None
         try:
-            texts = read_criteria(criteria)
-            _check_arguments(question, answer, k, need)
-            answers, crash = self._answers(question, answer, k)
-            verdicts = self._judge(question, answers, texts)
-            judged = tuple(map(_checked_answer, verdicts))
-            judges = judges_hash(self._judges.council)
+            result, crash, why = self._check(question, answer, read_criteria(criteria), k, need)
         except PeerageError as error:
-            pytest.fail(f"peerage: {error}")
-        record = CheckedPrompt(question, texts, judges, k, judged)
-        self._node.user_properties.append((PROPERTY, json.dumps(to_json(record))))
+            why = f"peerage: {error}"
         if crash is not None:
             raise crash
-        if why := self._why_it_fails(answers, verdicts, need):
+        if why or result is None:
             pytest.fail(why)
-        repeats = Repeats(sum(one.passed is True for one in judged), k)
+        return result
+
+    def _check(
+        self,
+        question: str,
+        answer: str | Callable[[str], Any],
+        criteria: tuple[str, ...],
+        k: int,
+        need: Need,
+    ) -> tuple[JudgedAnswers, Exception | None, str]:
+        """Return the verdicts, the application's first error, and why the test fails."""
+        _check_arguments(question, answer, k, need)
+        answers, crash = self._answers(question, answer, k)
+        verdicts = self._judge(question, answers, criteria)
+        judged = tuple(map(_checked_answer, verdicts))
+        judges = judges_hash(self._judges.council)
+        record = CheckedPrompt(question, criteria, judges, k, judged)
+        self._node.user_properties.append((PROPERTY, json.dumps(to_json(record))))
+        repeats = PromptRepeats(sum(one.passed is True for one in judged), k)
         known = tuple(one if isinstance(one, CheckVerdict) else None for one in verdicts)
         texts_shown = tuple(one or "" for one in answers)
-        return CheckResult(texts_shown, known, any_passes(repeats, k), all_pass(repeats, k))
+        result = JudgedAnswers(texts_shown, known, any_passes(repeats, k), all_pass(repeats, k))
+        return result, crash, self._why_it_fails(answers, verdicts, need)
 
     def _answers(
         self, question: str, answer: str | Callable[[str], Any], k: int
@@ -141,25 +154,26 @@ class Checks:
         first: Exception | None = None
         for _ in range(k):
             try:
-                said = answer(question)
-                said = self._judges.run(_awaited(said)) if inspect.isawaitable(said) else said
+                reply = answer(question)
+                if inspect.isawaitable(reply):
+                    reply = self._judges.run(_wait_for(reply))
             except Exception as error:  # noqa: BLE001 - the application is the user's own code
                 first = first or error
                 answers.append(None)
                 continue
-            if not isinstance(said, str):
-                raise UsageError(f"the application returned {shown(said)}, not a text.")
-            answers.append(said)
+            if not isinstance(reply, str):
+                raise UsageError(f"the application returned {shown(reply)}, not a text.")
+            answers.append(reply)
         return answers, first
 
     def _judge(
         self, question: str, answers: Sequence[str | None], criteria: tuple[str, ...]
-    ) -> list[CheckVerdict | NoVerdictError | None]:
+    ) -> list[CheckVerdict | NotJudgedError | None]:
         """Return the verdict on each answer; None for one that is missing or empty."""
         council = self._judges.council
         metadata = {"test": self._node.nodeid[:MAX_NAME]}
 
-        async def verdict(text: str | None, repeat: int) -> CheckVerdict | NoVerdictError | None:
+        async def verdict(text: str | None, repeat: int) -> CheckVerdict | NotJudgedError | None:
             if text is None or not text.strip():
                 return None
             check = AnswerCheck(question, text, criteria, repeat)
@@ -167,21 +181,21 @@ class Checks:
                 return await check_answer(
                     council, check, fresh=self._judges.fresh, metadata=metadata
                 )
-            except NoVerdictError as error:
+            except NotJudgedError as error:
                 return error
 
         work = together(verdict(text, repeat) for repeat, text in enumerate(answers))
-        verdicts: list[CheckVerdict | NoVerdictError | None] = self._judges.run(work)
+        verdicts: list[CheckVerdict | NotJudgedError | None] = self._judges.run(work)
         return verdicts
 
     def _why_it_fails(
         self,
         answers: Sequence[str | None],
-        verdicts: Sequence[CheckVerdict | NoVerdictError | None],
+        verdicts: Sequence[CheckVerdict | NotJudgedError | None],
         need: Need,
     ) -> str:
         """Return why the test fails, or an empty text."""
-        lost = [str(one) for one in verdicts if isinstance(one, NoVerdictError)]
+        lost = [str(one) for one in verdicts if isinstance(one, NotJudgedError)]
         if lost:
             return f"peerage: no verdict. {few(lost, 1)}"
         oks = [self._passes(one) for one in verdicts]
@@ -200,7 +214,7 @@ class Checks:
         return self._judges.undecided_passes if verdict.passed is None else verdict.passed
 
 
-async def _awaited(value: Any) -> Any:
+async def _wait_for(value: Any) -> Any:
     return await value
 
 
@@ -224,9 +238,9 @@ def _check_arguments(question: object, answer: object, k: object, need: object) 
         )
 
 
-def _checked_answer(verdict: CheckVerdict | NoVerdictError | None) -> CheckedAnswer:
+def _checked_answer(verdict: CheckVerdict | NotJudgedError | None) -> CheckedAnswer:
     """Return what the summary needs of a verdict; a missing or empty answer did not pass."""
-    if isinstance(verdict, NoVerdictError):
+    if isinstance(verdict, NotJudgedError):
         return CheckedAnswer(None, has_verdict=False)
     if verdict is None:
         return CheckedAnswer(passed=False)

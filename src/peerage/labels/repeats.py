@@ -19,21 +19,21 @@ from peerage.stats.tails import t_critical
 FEWEST_PROMPTS = 3  # for an interval
 
 
-class Repeats(NamedTuple):
+class PromptRepeats(NamedTuple):
     """The answers to one prompt: how many passed, of how many."""
 
     passed: int
     n: int
 
 
-def any_passes(repeats: Repeats, k: int) -> float | None:
+def any_passes(repeats: PromptRepeats, k: int) -> float | None:
     """Return pass@k of a prompt, the chance that one of k answers passes; None below k answers."""
     if repeats.n < k:
         return None
     return 1.0 - math.comb(repeats.n - repeats.passed, k) / math.comb(repeats.n, k)
 
 
-def all_pass(repeats: Repeats, k: int) -> float | None:
+def all_pass(repeats: PromptRepeats, k: int) -> float | None:
     """Return pass^k of a prompt, the chance that k answers all pass; None below k answers."""
     if repeats.n < k:
         return None

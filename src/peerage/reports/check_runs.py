@@ -14,7 +14,7 @@ from peerage import config
 from peerage.errors import UsageError, how_many
 from peerage.findings import Bounded
 from peerage.fingerprints import short_hash
-from peerage.labels.repeats import Repeats, all_pass, any_passes, over_prompts
+from peerage.labels.repeats import PromptRepeats, all_pass, any_passes, over_prompts
 from peerage.reports import InputTables, Reports
 from peerage.reports.gate_files import Baseline
 from peerage.reports.gates import GateResult
@@ -88,8 +88,8 @@ class CheckRun:
         answers = [answer for one in prompts for answer in one.answers]
         judged = [answer for answer in answers if answer.has_verdict]
         repeats = _repeats(prompts)
-        asked = [answer for answer in judged if answer.session]
-        doubts = {a.session: a.needs_person for a in asked if a.needs_person}
+        by_judges = [answer for answer in judged if answer.session]
+        doubts = {a.session: a.needs_person for a in by_judges if a.needs_person}
         return CheckRunSummary(
             n_questions=len(repeats),
             n_answers=len(judged),
@@ -102,8 +102,8 @@ class CheckRun:
                 )
                 for k in sorted({one.k for one in prompts} - {1})
             ),
-            n_new=sum(not answer.is_stored for answer in asked),
-            n_stored=sum(answer.is_stored for answer in asked),
+            n_new=sum(not answer.is_stored for answer in by_judges),
+            n_stored=sum(answer.is_stored for answer in by_judges),
             n_lost=len(answers) - len(judged),
             n_undecided=sum(answer.passed is None for answer in judged),
             for_people=tuple(sorted(doubts.items())),
@@ -127,9 +127,9 @@ class CheckRun:
                 hint="Save a baseline with this panel: --peerage-save-base FILE",
             )
         result = self._reports(CANDIDATE).gate(_options(candidate=CANDIDATE), baseline)
-        asked = {f"query {one.query}" for one in self.prompts}
-        n_gone = len(baseline.values.keys() - asked)
-        n_new = len(asked - baseline.values.keys())
+        in_run = {f"query {one.query}" for one in self.prompts}
+        n_gone = len(baseline.values.keys() - in_run)
+        n_new = len(in_run - baseline.values.keys())
         flags = [
             f"{how_many(n, 'question')} {words}"
             for n, words in ((n_gone, "only in the baseline"), (n_new, "not in the baseline"))
@@ -168,10 +168,10 @@ def _options(**names: str) -> GateOptions:
     return GateOptions.of({**names, "metric": "correct"})
 
 
-def _repeats(prompts: Sequence[CheckedPrompt]) -> list[Repeats]:
+def _repeats(prompts: Sequence[CheckedPrompt]) -> list[PromptRepeats]:
     """Return how many answers to each question passed; questions without a verdict are left out."""
     by_query: dict[str, list[bool]] = {}
     for one in prompts:
         passes = by_query.setdefault(one.query, [])
         passes += [answer.passed is True for answer in one.answers if answer.has_verdict]
-    return [Repeats(sum(passes), len(passes)) for passes in by_query.values() if passes]
+    return [PromptRepeats(sum(passes), len(passes)) for passes in by_query.values() if passes]

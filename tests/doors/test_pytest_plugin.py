@@ -1,0 +1,367 @@
+"""The pytest plug-in: projects with checks, run by pytest, judged by simulated seats.
+
+A simulated seat approves of an answer by the quality that its text states.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from peerage.doors import pytest_checks  # noqa: F401 - pytester would import it for each run
+from peerage.reports.check_runs import CheckedAnswer, CheckedPrompt, CheckRun
+
+pytest_plugins = ("pytester",)
+
+SEAT = '[[seat]]\nname = "{}"\nprovider = "simulated"\nroles = ["review"]\n'
+SEATS = "".join(SEAT.format(name) for name in ("able", "baker", "charlie"))
+GOOD, BAD = "Use the form (latent quality 99).", "No idea (latent quality -99)."
+PROJECT = f"""
+def test_a_text(peerage):
+    peerage.check("How do I get a refund?", {GOOD!r}, criteria=["It names the form."])
+
+def test_an_application(peerage):
+    result = peerage.check("How late are you open?", lambda question: {GOOD!r}, k=3)
+    assert (result.pass_at_k, result.pass_all_k) == (1.0, 1.0)
+
+def test_several_criteria(peerage):
+    peerage.check("Why?", {GOOD!r}, criteria=["It says why.", "It is kind."])
+"""
+LIGHT = ("peerage", "peerage.doors", "peerage.doors.pytest_plugin")
+
+
+@pytest.fixture(scope="module")
+def loaded() -> None:
+    """Loads the engine once: pytester forgets modules after a run, and this one has C code."""
+    answers = (CheckedAnswer(passed=True),)
+    CheckRun({"test": (CheckedPrompt("Why?", ("It says why.",), "", 1, answers),)}).baseline()
+
+
+@pytest.fixture
+def project(pytester, monkeypatch, loaded):
+    """Runs pytest on these tests, with a panel of simulated seats."""
+    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PEERAGE_STORE", "PEERAGE_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.path.joinpath("peerage.toml").write_text(SEATS, encoding="utf-8")
+    # The run is in this process, so the plug-ins of the outer run are named.
+    quiet = ("-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:xdist")
+
+    def run(tests, *options):
+        if tests is not None:
+            pytester.makepyfile(tests)
+        return pytester.runpytest_inprocess(*quiet, *options)
+
+    run.folder = pytester.path
+    return run
+
+
+def n_events(folder: Path) -> int:
+    with sqlite3.connect(folder / "peerage.db") as db:
+        ((n,),) = db.execute("SELECT count(*) FROM events").fetchall()
+    db.close()
+    return int(n)
+
+
+def text_of(result) -> str:
+    return result.stdout.str()
+
+
+def application(passed: int, n: int) -> str:
+    """A test whose application gives so many good answers of n."""
+    return f"""
+import itertools
+def test_it(peerage):
+    number = itertools.count(1)
+    def answer(question):
+        i = next(number)
+        return f"{{i}} " + ({GOOD!r} if i <= {passed} else {BAD!r})
+    peerage.check("Why?", answer, k={n}, need="none")
+"""
+
+
+def suite(n_good: int, n: int) -> str:
+    """A test that asks so many questions, of which so many have a good answer."""
+    return f"""
+def test_it(peerage):
+    for i in range({n}):
+        answer = {GOOD!r} if i < {n_good} else {BAD!r}
+        peerage.check(f"Question {{i}}?", answer, need="none")
+"""
+
+
+def test_a_second_run_calls_no_model(project) -> None:
+    first = project(PROJECT)
+    first.assert_outcomes(passed=3)
+    assert "5 new verdicts, 0 from earlier runs" in text_of(first)
+    n = n_events(project.folder)
+    second = project(None)
+    second.assert_outcomes(passed=3)
+    assert "0 new verdicts, 5 from earlier runs; cost $0.0000" in text_of(second)
+    assert n_events(project.folder) == n
+
+
+def test_a_fresh_run_judges_anew_and_its_verdicts_are_kept(project) -> None:
+    project(PROJECT)
+    n = n_events(project.folder)
+    assert "5 new verdicts" in text_of(project(None, "--peerage-fresh"))
+    assert n_events(project.folder) == 2 * n
+    assert "0 new verdicts, 5 from" in text_of(project(None))
+
+
+def test_a_renamed_seat_keeps_its_verdicts_and_another_panel_has_none(project) -> None:
+    project(PROJECT)
+    config = project.folder / "peerage.toml"
+    config.write_text(SEATS.replace("able", "zoe"), encoding="utf-8")
+    assert "0 new verdicts, 5 from" in text_of(project(None))
+    config.write_text(SEATS + SEAT.format("dora"), encoding="utf-8")
+    assert "5 new verdicts, 0 from" in text_of(project(None))
+
+
+def test_a_run_says_pass_rate_and_both_shares_of_repeats(project) -> None:
+    said = text_of(project(application(2, 3)))
+    assert "pass rate 67% (no interval below 3 questions): 1 question, 3 answers" in said
+    assert "pass^3 0% (no interval below 3 questions), pass@3 100%" in said
+    assert "pass rate 50% (18–82%): 8 questions, 8 answers" in text_of(project(suite(4, 8)))
+
+
+def test_an_answer_that_fails_a_criterion_fails_the_test_and_says_which(project) -> None:
+    failed = project(
+        f'def test_it(peerage):\n    peerage.check("Why?", {BAD!r}, criteria=["It says why."])'
+    )
+    failed.assert_outcomes(failed=1)
+    assert "fails: It says why." in text_of(failed)
+    assert re.search(r"session [0-9a-f]{16}", text_of(failed))
+    assert "doors/pytest_checks.py" not in text_of(failed)  # only the user's own line is shown
+
+
+@pytest.mark.parametrize(
+    ("need", "passed", "outcome"),
+    [("all", 2, "failed"), ("all", 3, "passed"), ("any", 1, "passed"), ("any", 0, "failed")],
+)
+def test_all_answers_must_pass_or_any(project, need: str, passed: int, outcome: str) -> None:
+    run = project(application(passed, 3).replace('need="none"', f'need="{need}"'))
+    run.assert_outcomes(**{outcome: 1})
+    if outcome == "failed":
+        assert f"{passed} of 3 answers passed" in text_of(run)
+
+
+def test_an_even_vote_fails_unless_undecided_passes(project) -> None:
+    seats = [SEAT.format(name) for name in ("able", "baker")]
+    (project.folder / "peerage.toml").write_text("".join(seats), encoding="utf-8")
+    # At quality 5 each of the two seats draws its vote; one of these questions divides them.
+    tests = """
+import pytest
+@pytest.mark.parametrize("i", range(12))
+def test_it(peerage, i):
+    peerage.check(f"Question {i}?", "So so (latent quality 5).")
+"""
+    strict = project(tests, "--tb=line")
+    n = int(re.search(r"(\d+) verdicts? undecided", text_of(strict))[1])
+    lenient = project(None, "--peerage-undecided=pass", "--tb=line")
+    n_failed = [run.parseoutcomes().get("failed", 0) for run in (strict, lenient)]
+    assert n
+    assert n_failed[0] - n_failed[1] == n
+    assert "undecided: It answers the question" in text_of(strict)
+
+
+def test_an_application_that_fails_counts_as_not_passed_and_its_error_is_shown(project) -> None:
+    failed = project(
+        f"""
+calls = []
+def answer(question):
+    calls.append(question)
+    if len(calls) == 2:
+        raise RuntimeError("out of order")
+    return {GOOD!r}
+def test_it(peerage):
+    peerage.check("Why?", answer, k=3, need="any")
+"""
+    )
+    failed.assert_outcomes(failed=1)
+    assert "RuntimeError: out of order" in text_of(failed)
+    assert "pass rate 67%" in text_of(failed)
+
+
+def test_an_application_may_be_asynchronous(project) -> None:
+    tests = f"""
+import asyncio
+async def answer(question):
+    await asyncio.sleep(0)
+    return {GOOD!r}
+def test_it(peerage):
+    assert peerage.check("Why?", answer, k=2).answers == ({GOOD!r},) * 2
+"""
+    project(tests).assert_outcomes(passed=1)
+
+
+def test_seats_that_all_fail_give_no_verdict_and_are_asked_again(project) -> None:
+    config = project.folder / "peerage.toml"
+    options = "[seat.options]\nfailure_rate = 1.0\nfailure_kind = 'refused'\n"
+    config.write_text(SEAT.format("able") + options, encoding="utf-8")
+    tests = f'def test_it(peerage):\n    peerage.check("Why?", {GOOD!r}, need="none")'
+    for _ in range(2):
+        failed = project(tests)
+        failed.assert_outcomes(failed=1)
+        assert "no judge voted: able (refused)" in text_of(failed)
+        assert "1 answer without a verdict, left out" in text_of(failed)
+    with sqlite3.connect(project.folder / "peerage.db") as db:
+        assert db.execute("SELECT count(*) FROM sessions").fetchall() == [(2,)]
+    db.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ('"", "x"', "the question must be a text"),
+        ('"Why?", ""', "the answer is empty"),
+        ('"Why?", 3', "the answer must be a text, or a function"),
+        ('"Why?", "x", k=3', "a fixed answer has no repeats"),
+        ('"Why?", str, k=0', "k must be a number from 1 to 100"),
+        ('"Why?", lambda q: None', "the application returned"),
+        ('"Why?", "x", criteria=[]', "there are 0 criteria"),
+        ('"Why?", "x", criteria=["a"] * 2', "two criteria are the same"),
+        ('"Why?", "x", criteria=list(map(str, range(300)))', "there are 300 criteria"),
+        ('"Why?", "x", criteria=["a", 1]', "criterion 2 is not a text"),
+        ('"Why?", "x", need="most"', "need must be one of all, any, none"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(project, call: str, words: str) -> None:
+    failed = project(f"def test_it(peerage):\n    peerage.check({call})", "--tb=short")
+    failed.assert_outcomes(failed=1)
+    assert words in text_of(failed)
+    assert "pass rate" not in text_of(failed)
+
+
+def test_a_folder_without_seats_says_how_to_get_some(project, monkeypatch) -> None:
+    (project.folder / "peerage.toml").write_text('[[seat]]\nname = "a"\n', encoding="utf-8")
+    failed = project(f'def test_it(peerage):\n    peerage.check("Why?", {GOOD!r})', "--tb=short")
+    failed.assert_outcomes(failed=1)
+    assert "peerage: " in text_of(failed)
+    assert "Traceback" not in text_of(failed)
+
+
+def test_a_test_may_change_its_folder(project) -> None:
+    tests = f"""
+def test_it(peerage, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    peerage.check("Why?", {GOOD!r})
+    monkeypatch.undo()
+    peerage.check("How?", {GOOD!r})
+"""
+    project(tests).assert_outcomes(passed=1)
+    assert (project.folder / "peerage.db").is_file()
+
+
+# -- the gate ------------------------------------------------------------------------------------
+
+
+def test_a_run_is_compared_with_the_saved_baseline(project) -> None:
+    saved = project(suite(60, 60), "--peerage-save-base=base.json")
+    assert "The baseline is saved in base.json." in text_of(saved)
+    document = json.loads((project.folder / "base.json").read_text(encoding="utf-8"))
+    assert document["kind"] == "peerage baseline"
+    assert len(document["queries"]) == 60
+    worse = project(suite(20, 60), "--peerage-base=base.json")
+    worse.assert_outcomes(passed=1)
+    assert worse.ret == pytest.ExitCode.TESTS_FAILED
+    assert "gate: this run is worse than the baseline." in text_of(worse)
+    assert "difference in pass rate -0.667" in text_of(worse)
+    same = project(suite(60, 60), "--peerage-base=base.json")
+    assert same.ret == pytest.ExitCode.OK
+    assert "gate: this run is the same as the baseline within ±0.1." in text_of(same)
+
+
+def test_an_undecided_gate_fails_the_run_unless_undecided_passes(project) -> None:
+    project(suite(3, 3), "--peerage-save-base=base.json")
+    undecided = project(suite(4, 4), "--peerage-base=base.json")
+    assert undecided.ret == pytest.ExitCode.TESTS_FAILED
+    assert "gate: Undecided" in text_of(undecided)
+    assert "note: 1 question not in the baseline" in text_of(undecided)
+    passing = project(None, "--peerage-base=base.json", "--peerage-undecided=pass")
+    assert passing.ret == pytest.ExitCode.OK
+
+
+def test_a_baseline_by_other_judges_is_refused(project) -> None:
+    project(suite(3, 3), "--peerage-save-base=base.json")
+    (project.folder / "peerage.toml").write_text(SEATS + SEAT.format("dora"), encoding="utf-8")
+    refused = project(None, "--peerage-base=base.json", "--peerage-undecided=pass")
+    assert refused.ret == pytest.ExitCode.TESTS_FAILED
+    assert "the judges have changed since the baseline was saved" in text_of(refused)
+
+
+def test_a_run_without_a_check_fails_against_a_baseline(project) -> None:
+    project(suite(3, 3), "--peerage-save-base=base.json")
+    nothing = project("def test_it(): pass", "--peerage-base=base.json")
+    assert nothing.ret == pytest.ExitCode.TESTS_FAILED
+    assert "no check of this run has a verdict" in text_of(nothing)
+
+
+@pytest.mark.parametrize("text", [None, "{}", "[1]", "\x00"])
+def test_a_file_that_is_no_baseline_is_refused(project, text: str | None) -> None:
+    if text is not None:
+        (project.folder / "base.json").write_text(text, encoding="utf-8")
+    refused = project(suite(1, 1), "--peerage-base=base.json")
+    assert refused.ret != pytest.ExitCode.OK
+    said = text_of(refused) + refused.stderr.str()
+    assert "is not a baseline" in said or "there is no file base.json" in said
+
+
+# -- processes -----------------------------------------------------------------------------------
+
+
+def test_a_run_without_the_fixture_imports_nothing_of_peerage(tmp_path: Path) -> None:
+    tests = f"""
+import sys
+def test_it():
+    assert {{name for name in sys.modules if name.split(".")[0] == "peerage"}} <= {set(LIGHT)}
+    assert "peerage.doors.pytest_plugin" in sys.modules
+"""
+    (tmp_path / "test_it.py").write_text(tests, encoding="utf-8")
+    quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:xdist")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *quiet],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "peerage" not in done.stdout
+
+
+@pytest.mark.slow
+def test_workers_of_xdist_share_one_store_and_one_summary(tmp_path: Path) -> None:
+    (tmp_path / "peerage.toml").write_text(SEATS, encoding="utf-8")
+    tests = f"""
+import pytest
+@pytest.mark.parametrize("i", range(12))
+def test_it(peerage, i):
+    peerage.check("One question for all?", {GOOD!r})
+    peerage.check(f"Question {{i}}?", lambda question: {GOOD!r}, k=2)
+"""
+    (tmp_path / "test_it.py").write_text(tests, encoding="utf-8")
+
+    def run(*options: str) -> str:
+        plugin = ("-p", "peerage.doors.pytest_plugin", "-p", "no:cacheprovider")
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *plugin, *options],
+            cwd=tmp_path,
+            env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # those of others are slow
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    assert "25 new verdicts, 11 from earlier" in run("-p", "xdist", "-n2")
+    n = n_events(tmp_path)
+    assert "0 new verdicts, 36 from earlier" in run()
+    assert n_events(tmp_path) == n
