@@ -145,7 +145,7 @@ class CheckRun:
                 "no check of this run has a verdict, so there is nothing to compare.",
                 hint="Call peerage.check(question, answer) in a test.",
             )
-        import pyarrow as pa
+        import pyarrow as pa  # type: ignore[import-untyped]
 
         return Reports(config.Settings(), InputTables(pa.Table.from_pylist(rows)))
 
