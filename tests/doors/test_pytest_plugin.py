@@ -11,14 +11,12 @@ import re
 import sqlite3
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from peerage.doors import pytest_checks  # noqa: F401 - pytester would import it for each run
-from peerage.reports.check_runs import CheckedAnswer, CheckedPrompt, CheckRun
-
-pytest_plugins = ("pytester",)
+from tests.house.test_docs import FENCE, ROOT
 
 SEAT = '[[seat]]\nname = "{}"\nprovider = "simulated"\nroles = ["review"]\n'
 SEATS = "".join(SEAT.format(name) for name in ("able", "baker", "charlie"))
@@ -37,28 +35,35 @@ def test_several_criteria(peerage):
 LIGHT = ("peerage", "peerage.doors", "peerage.doors.pytest_plugin")
 
 
-@pytest.fixture(scope="module")
-def loaded() -> None:
-    """Loads the engine once: pytester forgets modules after a run, and this one has C code."""
-    answers = (CheckedAnswer(passed=True),)
-    CheckRun({"test": (CheckedPrompt("Why?", ("It says why.",), "", 1, answers),)}).baseline()
+@dataclass(frozen=True)
+class Run:
+    """A run of pytest: its exit code, what it printed, and how many tests had which outcome."""
+
+    code: int
+    text: str
+
+    def n(self, outcome: str) -> int:
+        found = re.findall(rf"(\d+) {outcome}", self.text.splitlines()[-1])
+        return int(found[0]) if found else 0
 
 
 @pytest.fixture
-def project(pytester, monkeypatch, loaded):
+def project(tmp_path, forks):
     """Runs pytest on these tests, with a panel of simulated seats."""
-    for name in ("PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PEERAGE_STORE", "PEERAGE_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
-    pytester.path.joinpath("peerage.toml").write_text(SEATS, encoding="utf-8")
-    # The run is in this process, so the plug-ins of the outer run are named.
-    quiet = ("-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:xdist")
+    hidden = ("PEERAGE_", "PYTEST_")
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the plug-ins of others are slow
+    (tmp_path / "peerage.toml").write_text(SEATS, encoding="utf-8")
+    quiet = ("-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    options = ("-q", "-p", "peerage.doors.pytest_plugin", *quiet)
 
-    def run(tests, *options):
+    def run(tests, *more):
         if tests is not None:
-            pytester.makepyfile(tests)
-        return pytester.runpytest_inprocess(*quiet, *options)
+            (tmp_path / "test_it.py").write_text(tests, encoding="utf-8")
+        done = forks.run([*options, *more], cwd=tmp_path, env=environ, program="pytest")
+        return Run(done.returncode, done.stdout + done.stderr)
 
-    run.folder = pytester.path
+    run.folder = tmp_path
     return run
 
 
@@ -67,10 +72,6 @@ def n_events(folder: Path) -> int:
         ((n,),) = db.execute("SELECT count(*) FROM events").fetchall()
     db.close()
     return int(n)
-
-
-def text_of(result) -> str:
-    return result.stdout.str()
 
 
 def application(passed: int, n: int) -> str:
@@ -98,47 +99,47 @@ def test_it(peerage):
 
 def test_a_second_run_calls_no_model(project) -> None:
     first = project(PROJECT)
-    first.assert_outcomes(passed=3)
-    assert "5 new verdicts, 0 from earlier runs" in text_of(first)
+    assert first.n("passed") == 3
+    assert "5 new verdicts, 0 from earlier runs" in first.text
     n = n_events(project.folder)
     second = project(None)
-    second.assert_outcomes(passed=3)
-    assert "0 new verdicts, 5 from earlier runs; cost $0.0000" in text_of(second)
+    assert second.n("passed") == 3
+    assert "0 new verdicts, 5 from earlier runs; cost $0.0000" in second.text
     assert n_events(project.folder) == n
 
 
 def test_a_fresh_run_judges_anew_and_its_verdicts_are_kept(project) -> None:
     project(PROJECT)
     n = n_events(project.folder)
-    assert "5 new verdicts" in text_of(project(None, "--peerage-fresh"))
+    assert "5 new verdicts" in project(None, "--peerage-fresh").text
     assert n_events(project.folder) == 2 * n
-    assert "0 new verdicts, 5 from" in text_of(project(None))
+    assert "0 new verdicts, 5 from" in project(None).text
 
 
 def test_a_renamed_seat_keeps_its_verdicts_and_another_panel_has_none(project) -> None:
     project(PROJECT)
     config = project.folder / "peerage.toml"
     config.write_text(SEATS.replace("able", "zoe"), encoding="utf-8")
-    assert "0 new verdicts, 5 from" in text_of(project(None))
+    assert "0 new verdicts, 5 from" in project(None).text
     config.write_text(SEATS + SEAT.format("dora"), encoding="utf-8")
-    assert "5 new verdicts, 0 from" in text_of(project(None))
+    assert "5 new verdicts, 0 from" in project(None).text
 
 
 def test_a_run_says_pass_rate_and_both_shares_of_repeats(project) -> None:
-    said = text_of(project(application(2, 3)))
+    said = project(application(2, 3)).text
     assert "pass rate 67% (no interval below 3 questions): 1 question, 3 answers" in said
     assert "pass^3 0% (no interval below 3 questions), pass@3 100%" in said
-    assert "pass rate 50% (18–82%): 8 questions, 8 answers" in text_of(project(suite(4, 8)))
+    assert "pass rate 50% (18–82%): 8 questions, 8 answers" in project(suite(4, 8)).text
 
 
 def test_an_answer_that_fails_a_criterion_fails_the_test_and_says_which(project) -> None:
     failed = project(
         f'def test_it(peerage):\n    peerage.check("Why?", {BAD!r}, criteria=["It says why."])'
     )
-    failed.assert_outcomes(failed=1)
-    assert "fails: It says why." in text_of(failed)
-    assert re.search(r"session [0-9a-f]{16}", text_of(failed))
-    assert "doors/pytest_checks.py" not in text_of(failed)  # only the user's own line is shown
+    assert failed.n("failed") == 1
+    assert "fails: It says why." in failed.text
+    assert re.search(r"session [0-9a-f]{16}", failed.text)
+    assert "doors/pytest_checks.py" not in failed.text  # only the user's own line is shown
 
 
 @pytest.mark.parametrize(
@@ -147,9 +148,9 @@ def test_an_answer_that_fails_a_criterion_fails_the_test_and_says_which(project)
 )
 def test_all_answers_must_pass_or_any(project, need: str, passed: int, outcome: str) -> None:
     run = project(application(passed, 3).replace('need="none"', f'need="{need}"'))
-    run.assert_outcomes(**{outcome: 1})
+    assert run.n(outcome) == 1
     if outcome == "failed":
-        assert f"{passed} of 3 answers passed" in text_of(run)
+        assert f"{passed} of 3 answers passed" in run.text
 
 
 def test_an_even_vote_fails_unless_undecided_passes(project) -> None:
@@ -163,12 +164,12 @@ def test_it(peerage, i):
     peerage.check(f"Question {i}?", "So so (latent quality 5).")
 """
     strict = project(tests, "--tb=line")
-    n = int(re.search(r"(\d+) verdicts? undecided", text_of(strict))[1])
+    n = int(re.search(r"(\d+) verdicts? undecided", strict.text)[1])
     lenient = project(None, "--peerage-undecided=pass", "--tb=line")
-    n_failed = [run.parseoutcomes().get("failed", 0) for run in (strict, lenient)]
+    n_failed = [run.n("failed") for run in (strict, lenient)]
     assert n
     assert n_failed[0] - n_failed[1] == n
-    assert "undecided: It answers the question" in text_of(strict)
+    assert "undecided: It answers the question" in strict.text
 
 
 def test_an_application_that_fails_counts_as_not_passed_and_its_error_is_shown(project) -> None:
@@ -184,9 +185,9 @@ def test_it(peerage):
     peerage.check("Why?", answer, k=3, need="any")
 """
     )
-    failed.assert_outcomes(failed=1)
-    assert "RuntimeError: out of order" in text_of(failed)
-    assert "pass rate 67%" in text_of(failed)
+    assert failed.n("failed") == 1
+    assert "RuntimeError: out of order" in failed.text
+    assert "pass rate 67%" in failed.text
 
 
 def test_an_application_may_be_asynchronous(project) -> None:
@@ -198,7 +199,7 @@ async def answer(question):
 def test_it(peerage):
     assert peerage.check("Why?", answer, k=2).answers == ({GOOD!r},) * 2
 """
-    project(tests).assert_outcomes(passed=1)
+    assert project(tests).n("passed") == 1
 
 
 def test_seats_that_all_fail_give_no_verdict_and_are_asked_again(project) -> None:
@@ -208,9 +209,9 @@ def test_seats_that_all_fail_give_no_verdict_and_are_asked_again(project) -> Non
     tests = f'def test_it(peerage):\n    peerage.check("Why?", {GOOD!r}, need="none")'
     for _ in range(2):
         failed = project(tests)
-        failed.assert_outcomes(failed=1)
-        assert "no judge voted: able (refused)" in text_of(failed)
-        assert "1 answer without a verdict, left out" in text_of(failed)
+        assert failed.n("failed") == 1
+        assert "no judge voted: able (refused)" in failed.text
+        assert "1 answer without a verdict, left out" in failed.text
     with sqlite3.connect(project.folder / "peerage.db") as db:
         assert db.execute("SELECT count(*) FROM sessions").fetchall() == [(2,)]
     db.close()
@@ -234,17 +235,17 @@ def test_seats_that_all_fail_give_no_verdict_and_are_asked_again(project) -> Non
 )
 def test_arguments_that_mean_nothing_are_refused(project, call: str, words: str) -> None:
     failed = project(f"def test_it(peerage):\n    peerage.check({call})", "--tb=short")
-    failed.assert_outcomes(failed=1)
-    assert words in text_of(failed)
-    assert "pass rate" not in text_of(failed)
+    assert failed.n("failed") == 1
+    assert words in failed.text
+    assert "pass rate" not in failed.text
 
 
 def test_a_folder_without_seats_says_how_to_get_some(project, monkeypatch) -> None:
     (project.folder / "peerage.toml").write_text('[[seat]]\nname = "a"\n', encoding="utf-8")
     failed = project(f'def test_it(peerage):\n    peerage.check("Why?", {GOOD!r})', "--tb=short")
-    failed.assert_outcomes(failed=1)
-    assert "peerage: " in text_of(failed)
-    assert "Traceback" not in text_of(failed)
+    assert failed.n("failed") == 1
+    assert "peerage: " in failed.text
+    assert "Traceback" not in failed.text
 
 
 def test_a_test_may_change_its_folder(project) -> None:
@@ -255,52 +256,61 @@ def test_it(peerage, tmp_path, monkeypatch):
     monkeypatch.undo()
     peerage.check("How?", {GOOD!r})
 """
-    project(tests).assert_outcomes(passed=1)
+    assert project(tests).n("passed") == 1
     assert (project.folder / "peerage.db").is_file()
+
+
+def test_the_project_of_the_page_prints_what_the_page_shows(project) -> None:
+    blocks = FENCE.findall((ROOT / "docs" / "pytest.md").read_text(encoding="utf-8"))
+    (panel,) = (text for language, text in blocks if language == "toml")
+    (summary,) = (text for language, text in blocks if language == "text")
+    (tests,) = (text for _, text in blocks if text.startswith("import itertools"))
+    (project.folder / "peerage.toml").write_text(panel, encoding="utf-8")
+    first = project(tests)
+    assert first.n("passed") == 3
+    assert summary in first.text
+    assert "0 new verdicts, 5 from earlier runs" in project(None).text
 
 
 # -- the gate ------------------------------------------------------------------------------------
 
 
 def test_a_run_is_compared_with_the_saved_baseline(project) -> None:
-    saved = project(suite(60, 60), "--peerage-save-base=base.json")
-    assert "The baseline is saved in base.json." in text_of(saved)
+    saved = project(suite(40, 40), "--peerage-save-base=base.json")
+    assert "The baseline is saved in base.json." in saved.text
     document = json.loads((project.folder / "base.json").read_text(encoding="utf-8"))
     assert document["kind"] == "peerage baseline"
-    assert len(document["queries"]) == 60
-    worse = project(suite(20, 60), "--peerage-base=base.json")
-    worse.assert_outcomes(passed=1)
-    assert worse.ret == pytest.ExitCode.TESTS_FAILED
-    assert "gate: this run is worse than the baseline." in text_of(worse)
-    assert "difference in pass rate -0.667" in text_of(worse)
-    same = project(suite(60, 60), "--peerage-base=base.json")
-    assert same.ret == pytest.ExitCode.OK
-    assert "gate: this run is the same as the baseline within ±0.1." in text_of(same)
+    assert len(document["queries"]) == 40
+    worse = project(suite(8, 40), "--peerage-base=base.json")
+    assert worse.n("passed") == 1
+    assert worse.code == pytest.ExitCode.TESTS_FAILED
+    assert "gate: this run is worse than the baseline." in worse.text
+    assert "difference in pass rate -0.800" in worse.text
 
 
 def test_an_undecided_gate_fails_the_run_unless_undecided_passes(project) -> None:
     project(suite(3, 3), "--peerage-save-base=base.json")
     undecided = project(suite(4, 4), "--peerage-base=base.json")
-    assert undecided.ret == pytest.ExitCode.TESTS_FAILED
-    assert "gate: Undecided" in text_of(undecided)
-    assert "note: 1 question not in the baseline" in text_of(undecided)
+    assert undecided.code == pytest.ExitCode.TESTS_FAILED
+    assert "gate: Undecided" in undecided.text
+    assert "note: 1 question not in the baseline" in undecided.text
     passing = project(None, "--peerage-base=base.json", "--peerage-undecided=pass")
-    assert passing.ret == pytest.ExitCode.OK
+    assert passing.code == pytest.ExitCode.OK
 
 
 def test_a_baseline_by_other_judges_is_refused(project) -> None:
     project(suite(3, 3), "--peerage-save-base=base.json")
     (project.folder / "peerage.toml").write_text(SEATS + SEAT.format("dora"), encoding="utf-8")
     refused = project(None, "--peerage-base=base.json", "--peerage-undecided=pass")
-    assert refused.ret == pytest.ExitCode.TESTS_FAILED
-    assert "the judges have changed since the baseline was saved" in text_of(refused)
+    assert refused.code == pytest.ExitCode.TESTS_FAILED
+    assert "the judges have changed since the baseline was saved" in refused.text
 
 
 def test_a_run_without_a_check_fails_against_a_baseline(project) -> None:
     project(suite(3, 3), "--peerage-save-base=base.json")
     nothing = project("def test_it(): pass", "--peerage-base=base.json")
-    assert nothing.ret == pytest.ExitCode.TESTS_FAILED
-    assert "no check of this run has a verdict" in text_of(nothing)
+    assert nothing.code == pytest.ExitCode.TESTS_FAILED
+    assert "no check of this run has a verdict" in nothing.text
 
 
 @pytest.mark.parametrize("text", [None, "{}", "[1]", "\x00"])
@@ -308,8 +318,8 @@ def test_a_file_that_is_no_baseline_is_refused(project, text: str | None) -> Non
     if text is not None:
         (project.folder / "base.json").write_text(text, encoding="utf-8")
     refused = project(suite(1, 1), "--peerage-base=base.json")
-    assert refused.ret != pytest.ExitCode.OK
-    said = text_of(refused) + refused.stderr.str()
+    assert refused.code != pytest.ExitCode.OK
+    said = refused.text
     assert "is not a baseline" in said or "there is no file base.json" in said
 
 
