@@ -272,6 +272,55 @@ def test_the_project_of_the_page_prints_what_the_page_shows(project) -> None:
     assert "0 new verdicts, 5 from earlier runs" in project(None).text
 
 
+# -- suites in files -----------------------------------------------------------------------------
+
+SUITE = f"""
+import pytest
+@pytest.mark.peerage_suite("questions.FORMAT")
+def test_it(peerage, case):
+    peerage.check(case.question, {BAD!r}, case.criteria)
+"""
+JSONL = """
+{"id": "refund", "query": "How do I get a refund?", "criteria": ["It names the form."]}
+{"id": "hours", "query": "How late are you open?"}
+"""
+CSV = 'id,query,criteria\na,Why?,"[""It says why."", ""It is kind.""]"\nb,How?,It is short.\n'
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "cases"),
+    [
+        ("jsonl", JSONL, {"refund": ["It names the form."], "hours": ["It answers the question"]}),
+        ("csv", CSV, {"a": ["It says why.", "It is kind."], "b": ["It is short."]}),
+    ],
+)
+def test_a_suite_is_a_test_for_each_prompt_of_a_file(project, format, text, cases) -> None:
+    (project.folder / f"questions.{format}").write_text(text, encoding="utf-8")
+    run = project(SUITE.replace("FORMAT", format), "--tb=short")
+    assert run.n("failed") == len(cases)
+    for id_, criteria in cases.items():
+        (told,) = (part for part in run.text.split("_ test_it[")[1:] if part.startswith(id_))
+        assert all(f"fails: {criterion}" in told for criterion in criteria)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "questions.jsonl: "),
+        ("{}", "questions.jsonl: "),
+        ('{"query": "Why?", "criteria": [1]}', "criterion 1 is not a text"),
+        ('{"query": "Why?", "criteria": "[1"}', "are not a JSON list"),
+    ],
+)
+def test_a_suite_that_cannot_be_read_is_refused_in_words(project, text, words) -> None:
+    if text is not None:
+        (project.folder / "questions.jsonl").write_text(text, encoding="utf-8")
+    run = project(SUITE.replace("FORMAT", "jsonl"))
+    assert run.code == pytest.ExitCode.INTERRUPTED
+    assert words in run.text
+    assert "Traceback" not in run.text
+
+
 # -- the gate ------------------------------------------------------------------------------------
 
 

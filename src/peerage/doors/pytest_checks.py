@@ -27,6 +27,7 @@ from peerage.doors.render.phrases import flag_text, money, one_line, signed_figu
 from peerage.doors.render.scorecard_views import interval, percent
 from peerage.errors import InputError, PeerageError, UsageError, few, how_many, shown
 from peerage.findings import Bounded
+from peerage.imports.prompt_files import criteria_of
 from peerage.labels.repeats import PromptRepeats, all_pass, any_passes
 from peerage.panel import Council
 from peerage.reports.check_runs import CheckedAnswer, CheckedPrompt, CheckRun, CheckRunSummary
@@ -264,6 +265,41 @@ def _why(verdict: object, answer: str) -> str:
     lines += [f"  {text}" for text in what]
     lines.append(f"  session {verdict.session}")
     return "\n".join(lines)
+
+
+# -- suites in files -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteCase:
+    """A prompt of a file, for one test."""
+
+    id: str
+    question: str
+    criteria: tuple[str, ...] | None  # None: those that a check has without any
+    category: str
+
+
+def read_suite(folder: Path, arguments: Sequence[object]) -> list[SuiteCase]:
+    """Return the prompts of the file that a marker names, from the folder of its test."""
+    try:
+        if len(arguments) != 1 or not isinstance(arguments[0], str | Path):
+            raise UsageError(
+                "the marker peerage_suite needs the name of one file.",
+                hint='As in @pytest.mark.peerage_suite("questions.jsonl").',
+            )
+        return [
+            SuiteCase(
+                row.id,
+                row.query,
+                None if criteria is None else read_criteria(criteria),
+                row.category,
+            )
+            for row, criteria in criteria_of(folder / arguments[0])
+        ]
+    except PeerageError as error:
+        why = f"peerage: {error}"
+    pytest.fail(why, pytrace=False)
 
 
 # -- the end of a run ----------------------------------------------------------------------------

@@ -47,6 +47,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        "peerage_suite(file): run the test for each prompt of a file; it gets them as `case`.",
+    )
     if not hasattr(config, "workerinput"):  # workers of pytest-xdist report to this process
         config.pluginmanager.register(CheckSummary(config), "peerage-summary")
 
@@ -56,6 +60,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     judges = config.stash.get(JUDGES, None)
     if judges is not None:
         judges.close()
+
+
+@pytest.hookimpl
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("peerage_suite")
+    if marker is None:
+        return
+    from peerage.doors.pytest_checks import read_suite
+
+    cases = read_suite(metafunc.definition.path.parent, marker.args)
+    metafunc.parametrize("case", cases, ids=[case.id for case in cases])
 
 
 @pytest.fixture
