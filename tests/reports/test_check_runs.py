@@ -98,3 +98,8 @@ def test_long_questions_keep_different_names() -> None:
     assert len(names) == 2
     assert max(map(len, names)) < 80
     assert prompt("Why?").query != other.query
+
+
+def test_a_note_on_the_panel_is_kept_once() -> None:
+    checks = [CheckedPrompt("Why?", CRITERIA, "f", 1, (PASS,), ("It is a toy.",)) for _ in "ab"]
+    assert CheckRun({"test": tuple(checks)}).summary().notes == ("It is a toy.",)

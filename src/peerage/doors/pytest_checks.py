@@ -134,8 +134,10 @@ class Checks:
         answers, crash = self._answers(question, answer, k)
         verdicts = self._judge(question, answers, criteria)
         judged = tuple(map(_checked_answer, verdicts))
-        judges = judges_hash(self._judges.council)
-        record = CheckedPrompt(question, criteria, judges, k, judged)
+        council = self._judges.council
+        record = CheckedPrompt(
+            question, criteria, judges_hash(council), k, judged, council.settings.notes
+        )
         self._node.user_properties.append((PROPERTY, json.dumps(to_json(record))))
         repeats = PromptRepeats(sum(one.passed is True for one in judged), k)
         known = tuple(one if isinstance(one, CheckVerdict) else None for one in verdicts)
@@ -357,6 +359,7 @@ def summary_lines(summary: CheckRunSummary) -> Iterator[str]:
     if summary.for_people:
         shown_ = [f"{id_} ({why})" for id_, why in summary.for_people]
         yield f"a person should look at {len(shown_)}: {few(shown_, N_SHOWN)}"
+    yield from (f"note: {note}" for note in summary.notes)
 
 
 def gate_lines(result: GateResult) -> Iterator[str]:

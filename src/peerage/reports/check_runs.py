@@ -46,6 +46,7 @@ class CheckedPrompt:
     judges: str  # the hash of the judges' fingerprints
     k: int
     answers: tuple[CheckedAnswer, ...]
+    notes: tuple[str, ...] = ()  # on the panel, such as that its seats are toys
 
     @property
     def query(self) -> str:
@@ -70,6 +71,7 @@ class CheckRunSummary:
     for_people: tuple[tuple[str, str], ...]  # sessions that a person should look at, and why
     cost_usd: float
     unpriced_calls: int
+    notes: tuple[str, ...] = ()  # on the panel
 
 
 @dataclass(slots=True)
@@ -109,6 +111,7 @@ class CheckRun:
             for_people=tuple(sorted(doubts.items())),
             cost_usd=sum(answer.cost_usd for answer in answers),
             unpriced_calls=sum(answer.unpriced_calls for answer in answers),
+            notes=tuple(dict.fromkeys(note for one in prompts for note in one.notes)),
         )
 
     def baseline(self) -> Baseline:
