@@ -35,7 +35,8 @@ class Forks:
     def run(self, argv, *, cwd, env, **streams):
         """(exit code, stdout, stderr) of a command line.
 
-        `stdin` is a file or "closed", or `text` what is read from it; `stdout` is a file.
+        `stdin` is a file or "closed", or `text` what is read from it; `stdout` is a file. With
+        `program="pytest"` it is a command line of pytest.
         """
         case = {"argv": [*map(str, argv)], "cwd": str(cwd), "env": dict(env), **streams}
         with self._one_at_a_time:
@@ -74,7 +75,7 @@ LOADED = (
     *("peerage.doors.cli.run", "peerage.doors.cli.data_commands", "peerage.doors.render"),
     *("peerage.imports", "peerage.panel", "peerage.providers.calling", "peerage.reports.audits"),
     *("peerage.reports.community_boards", "peerage.reports.model_boards"),
-    *("peerage.stores.sqlite", "peerage.providers.simulated"),
+    *("peerage.stores.sqlite", "peerage.providers.simulated", "peerage.doors.pytest_checks"),
 )
 
 
@@ -128,7 +129,7 @@ def _child(case, out, err):
         sys.stderr = io.TextIOWrapper(
             io.BufferedWriter(io.FileIO(2, "w")), "utf-8", "backslashreplace", write_through=True
         )
-        sys.argv = ["peerage", *case["argv"]]
+        sys.argv = [case.get("program", "peerage"), *case["argv"]]
         code = _ended()
         threading._shutdown()
         atexit._run_exitfuncs()
@@ -143,9 +144,13 @@ def _child(case, out, err):
 
 def _ended():
     """The exit code of the command line, as the interpreter would give it."""
+    import pytest
+
     from peerage.doors.cli import main
 
     try:
+        if sys.argv[0] == "pytest":
+            return int(pytest.main(sys.argv[1:]))
         main()
     except SystemExit as left:
         return left.code or 0

@@ -341,18 +341,23 @@ class Council:
         *,
         live: bool = False,
         by: str = "",
+        id_: str = "",
         **options: Any,
     ) -> BegunSession:
         """Create a session in the log; it runs as its events are read.
 
-        A session whose events are not read to the end can be resumed.
+        A session whose events are not read to the end can be resumed. An id that another process
+        has used is refused; without one it is drawn.
         """
         chosen = SessionOptions.of({"category": category, **options})
-        spec, session_config = self._new_session(text, chosen, by)
+        spec, session_config = self._new_session(text, chosen, by, id_)
         if spec.budget_usd is not None:
             refuse_unpriced(session_config.seats)
         opened = stored_event(spec.id, 0, time.time(), opening(spec, session_config))
         lease = await self._claim(spec.id)
+        if id_ and await asyncio.to_thread(self.store.last_place, id_) >= 0:
+            await self._release(lease)
+            raise SessionTakenError(f"session {id_} exists already.")
         await lease.append(opened)
         return self._begin(spec, session_config, [opened], live, lease)
 
@@ -427,7 +432,7 @@ class Council:
                 await finish(self.caller.close())
 
     def _new_session(
-        self, text: str, options: SessionOptions, by: str
+        self, text: str, options: SessionOptions, by: str, id_: str = ""
     ) -> tuple[SessionSpec, SessionConfig]:
         """Return a new session and its configuration."""
         self._check_seats()
@@ -438,7 +443,7 @@ class Council:
         settings = config.with_flags(settings, flags)
         after = full_id(self.store, options.after) if options.after else ""
         before = SessionView.of(self.store.events(after), self.settings) if after else None
-        spec = new_spec(settings, query_of(text, options, before), options, after, by)
+        spec = new_spec(settings, query_of(text, options, before), options, after, by, id_)
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(session_config_of, settings)
         session_config = make(spec.query.category)

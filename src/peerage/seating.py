@@ -192,16 +192,24 @@ def query_of(text: str, options: SessionOptions, before: SessionView | None) -> 
 
 
 def new_spec(
-    settings: config.Settings, query: Query, options: SessionOptions, after: str, by: str
+    settings: config.Settings,
+    query: Query,
+    options: SessionOptions,
+    after: str,
+    by: str,
+    id_: str = "",
 ) -> SessionSpec:
-    """Return a new session; raise an error if its panel lacks the seats that it needs."""
+    """Return a new session; raise an error if its panel lacks the seats that it needs.
+
+    Without `id_` its id is drawn.
+    """
     answers = check_answers(options.answers) if options.answers else None
     if query.questions and not settings.seats_that("review"):
         raise ConfigError("no seat has the role review.", place="[[seat]]", hint=VOTES_DECIDE)
     if answers is None and not query.questions and not settings.seats_that("answer"):
         raise ConfigError(NO_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
     check_ready(settings.seats)
-    id_ = secrets.token_hex(8)
+    id_ = id_ or secrets.token_hex(8)
     return SessionSpec(
         id=id_,
         query=query,

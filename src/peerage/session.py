@@ -368,7 +368,7 @@ class SessionRunner:
             prompt=prompts[0],
             review=review,
             n_fences=reply.n_fences,
-            made_by=_fingerprint(
+            made_by=judge_fingerprint(
                 seat,
                 prompts,
                 reply,
@@ -450,7 +450,7 @@ class SessionRunner:
         self.log.record(Finished(status, *total_cost(billed_calls(self.facts))))
 
 
-def _fingerprint(
+def judge_fingerprint(
     seat: Seat, prompts: Sequence[str], reply: Reply, config: SessionConfig, *, has_schema: bool
 ) -> Fingerprint:
     """Return what a review depends on besides the question and the answers."""

@@ -37,6 +37,8 @@ def requirements(lines: list[str]) -> dict[str, Requirement]:
     return {canonicalize_name(one.name): one for one in parsed}
 
 
+HOSTS = {"pytest"}  # programs that load a plug-in of ours: there whenever it is imported
+
 CORE = requirements(PROJECT["dependencies"])
 EXTRAS = requirements(
     [line for name, lines in PROJECT["optional-dependencies"].items() if name != "all"
@@ -57,7 +59,7 @@ def third_party_imports(text: str) -> set[str]:
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
             names.add(node.module.split(".")[0])
-    return names - set(sys.stdlib_module_names) - {"peerage"}
+    return names - set(sys.stdlib_module_names) - {"peerage"} - HOSTS
 
 
 def distributions(imported: set[str]) -> set[str]:

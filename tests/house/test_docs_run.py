@@ -34,6 +34,7 @@ NOT_RUN = {
     "peerage board models --reviews s3a://": "an address that does not exist",
     "peerage board reviewers --opinions opinions.parquet --engine spark": "tests/engines run Spark",
     "peerage serve": "a server does not end; one is started for the pages with curl",
+    "pytest": "tests/doors/test_pytest_plugin.py runs the project of the page",
     "pip install": "it would change the environment of the tests",
 }
 # Ids of examples, and what the folder has in their place.

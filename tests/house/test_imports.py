@@ -56,6 +56,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "dry_runs",
         "seating",
         "panel",
+        "answer_checks",
         "panels",
         "opened_store",
         "imports",

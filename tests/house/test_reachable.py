@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "src"
-STARTS = ("peerage", "peerage.__main__", "peerage.plugins", "peerage.doors.cli")
+STARTS = (
+    "peerage",
+    "peerage.__main__",
+    "peerage.plugins",
+    "peerage.doors.cli",
+    "peerage.doors.pytest_plugin",  # an entry point
+)
 PLAIN = (
     "dataclass",
     "cache",

@@ -1,17 +1,18 @@
 """Simulated seats: what they are told to be is what they are, and every draw can be repeated."""
 
 import asyncio
+import dataclasses
 import json
 from statistics import mean
 
 import pytest
 
 from peerage.council.ballots import read_review
-from peerage.council.prompts import Page, render_review
+from peerage.council.prompts import Page, render_review, votes_schema
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError
 from peerage.providers.simulated import SimulatedProvider, latent_quality
-from peerage.types import Ballot, Query, Seat, Slot
+from peerage.types import Ballot, Query, Seat, Slot, TypedQuestion
 
 QUERY = Query("Why?")
 
@@ -102,3 +103,12 @@ def test_a_verdict_reads_as_sentences_of_one_length():
     assert len(texts) > 10
     assert {len(text.split()) for text in texts} == {62}
     assert all("simulated verdict" in text and text.count(".") == 4 for text in texts)
+
+
+@pytest.mark.parametrize(("quality", "vote"), [(99, True), (-99, False)])
+def test_votes_on_statements_follow_the_quality_of_the_answer(quality, vote):
+    statements = [TypedQuestion(name, "predicate", "It is kind.") for name in "ab"]
+    page = f'An answer (latent quality {quality}). "ballot": "x1"'
+    call = Call(seat(), "conclude", page, "k", QUERY, schema=votes_schema(statements, "x1"))
+    call = dataclasses.replace(call, code="x1")
+    assert json.loads(reply(call)) == {"ballot": "x1", "votes": {"1": vote, "2": vote}}

@@ -30,6 +30,20 @@ def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path):
     assert path.read_bytes() == before
 
 
+def test_a_store_with_a_relative_path_works_on_in_another_folder(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = open_store("sqlite:///own.db")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    store.append_all([opened("a")])
+    with store.snapshot() as read:
+        assert read("SELECT session_id FROM events") is not None
+    assert store.count_sessions() == 1
+    assert store.mirror_folder == tmp_path / "own.db.mirror"
+    assert not list((tmp_path / "elsewhere").iterdir())
+    asyncio.run(store.close())
+
+
 def test_a_file_that_is_not_a_database_is_refused(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("hello " * 500)

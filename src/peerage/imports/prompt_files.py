@@ -148,6 +148,23 @@ def open_prompts(path: Path) -> Prompts:
     return Prompts(path, n)
 
 
+def criteria_of(path: Path) -> Iterator[tuple[SeasonPrompt, Any]]:
+    """Yield the prompts of a checked file, each with the value of its column criteria.
+
+    In a table a list of criteria is written as JSON, and a single one as it is.
+    """
+    for row, record in zip(open_prompts(path), _records(path), strict=True):
+        criteria = record.get("criteria") or None
+        if isinstance(criteria, str) and criteria.lstrip().startswith("["):
+            try:
+                criteria = json.loads(criteria)
+            except ValueError:
+                raise InputError(
+                    f"the criteria of {shown(row.id)} are not a JSON list.", place=str(path)
+                ) from None
+        yield row, criteria
+
+
 def _query_column(names: Collection[str]) -> str | None:
     """Return the column or key of the question."""
     return next((name for name in QUERY_COLUMNS if name in names), None)

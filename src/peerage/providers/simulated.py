@@ -251,6 +251,8 @@ def _conclusion(call: Call, rng: random.Random) -> str:
         reason = f"the responses come to {mean:.1f} on average"
         decision = {"reasons": [reason], "approved": approved, "confidence": None}
         return json.dumps({**_ballot_code(call), **decision})
+    if "votes" in properties and LATENT.search(call.prompt):
+        return json.dumps({**_ballot_code(call), "votes": _votes(call, properties["votes"], rng)})
     if "ranking" in properties:
         labels = call.schema["$defs"]["label"]["enum"] if call.schema else []
         ranking = {"reason": "a closer look", "ranking": labels}
@@ -258,6 +260,16 @@ def _conclusion(call: Call, rng: random.Random) -> str:
     if call.schema is not None:
         return json.dumps(_example(call.schema, call.schema, rng))
     return f"Taken together: {' '.join(map(rng.choice, CONCLUSIONS))}"
+
+
+def _votes(call: Call, schema: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Return votes on typed questions: true where the answer is good, options at random."""
+    qualities = [float(quality) for quality in LATENT.findall(call.prompt)]
+    is_good = sum(qualities) / len(qualities) + rng.gauss(0, 1) > 5
+    return {
+        number: is_good if {"type": "boolean"} in one["anyOf"] else _example(one, schema, rng)
+        for number, one in schema["properties"].items()
+    }
 
 
 def _example(part: Any, schema: Mapping[str, Any], rng: random.Random, depth: int = 0) -> Any:

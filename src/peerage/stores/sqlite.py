@@ -61,7 +61,7 @@ class SqliteStore(Store):
         self.path = path
         self._file = _StoreFile(path)
         self._let_go = weakref.finalize(self, self._file.close)
-        self.mirror_folder = path.with_name(path.name + ".mirror")
+        self.mirror_folder = path.with_name(path.name + ".mirror").absolute()
         super().__init__(str(path))
 
     def _connect_writer(self) -> _FileWriter:
@@ -122,8 +122,9 @@ class _StoreFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._at = path.absolute()  # a program may change its folder later
         self._idle = [_connect(path)]
-        self._identity = _identity(path)
+        self._identity = _identity(self._at)
         self._is_closed = False
         self._lock = threading.Lock()  # protects the list of idle connections
         self._turn = threading.Lock()  # held by the writing thread
@@ -131,7 +132,7 @@ class _StoreFile:
     def connect(self) -> sqlite3.Connection:
         """Open another connection to the same file."""
         self.check()
-        db = _connect(self.path)
+        db = _connect(self._at)
         try:
             self.check()
         except StoreError:
@@ -144,7 +145,7 @@ class _StoreFile:
 
         SQLite would continue to write to a deleted file, and those events would be lost.
         """
-        if _identity(self.path) != self._identity:
+        if _identity(self._at) != self._identity:
             raise StoreError(
                 "the file of this store was deleted or replaced while it was open.",
                 place=str(self.path),
