@@ -32,7 +32,7 @@ from peerage.labels.repeats import PromptRepeats, all_pass, any_passes
 from peerage.panel import Council
 from peerage.reports.check_runs import CheckedAnswer, CheckedPrompt, CheckRun, CheckRunSummary
 from peerage.reports.gate_files import canonical_json, read_baseline
-from peerage.reports.gates import GateResult
+from peerage.reports.gate_results import GateResult
 from peerage.shapes import from_json, to_json
 from peerage.tasks import LoopThread, together
 

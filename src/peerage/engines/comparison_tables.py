@@ -302,7 +302,8 @@ def _by_itself(table: ArrowTable, models: list[str]) -> Bools:
     if not set(codes_in(table, "reviewer")[1].tolist()) & set(models):
         return np.zeros(table.num_rows, dtype=bool)
     first, second, judge = (codes_in(table, name, models)[0] for name in (*SIDES, "reviewer"))
-    return (judge >= 0) & ((judge == first) | (judge == second))
+    by_itself: Bools = (judge >= 0) & ((judge == first) | (judge == second))
+    return by_itself
 
 
 def _count_encoded(votes: EncodedVotes) -> Columns:

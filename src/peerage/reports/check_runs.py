@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from peerage import config
 from peerage.errors import UsageError, how_many
@@ -17,7 +17,7 @@ from peerage.fingerprints import short_hash
 from peerage.labels.repeats import PromptRepeats, all_pass, any_passes, over_prompts
 from peerage.reports import InputTables, Reports
 from peerage.reports.gate_files import Baseline
-from peerage.reports.gates import GateResult
+from peerage.reports.gate_results import GateResult
 from peerage.reports.options import GateOptions
 
 PANEL, BASE, CANDIDATE = "panel", "the baseline", "this run"
@@ -129,7 +129,8 @@ class CheckRun:
                 "the judges have changed since the baseline was saved.",
                 hint="Save a baseline with this panel: --peerage-save-base FILE",
             )
-        result = self._reports(CANDIDATE).gate(_options(candidate=CANDIDATE), baseline)
+        results = self._reports(CANDIDATE).gate(_options(candidate=CANDIDATE), baseline)
+        result = cast("GateResult", results)  # of one candidate
         in_run = {f"query {one.query}" for one in self.prompts}
         n_gone = len(baseline.values.keys() - in_run)
         n_new = len(in_run - baseline.values.keys())
