@@ -70,6 +70,7 @@ def _look_up(texts: Utf8Texts, n_bytes: int, start: int) -> Checksums:
     result = np.full(texts.n, zlib.crc32(bytes(n_bytes), start), dtype=np.uint32)
     stand_together = bool(np.all(np.diff(texts.begin) == n_bytes))
     padded = np.zeros((min(BLOCK, texts.n), WORD_BITS // 8 * len(tables)), dtype=np.uint8)
+    at, change = np.empty(BLOCK, dtype=np.intp), np.empty(BLOCK, dtype=np.uint32)
     for place in range(0, texts.n, BLOCK):
         begin = texts.begin[place : place + BLOCK]
         block = padded[: len(begin)]
@@ -82,9 +83,12 @@ def _look_up(texts: Utf8Texts, n_bytes: int, start: int) -> Checksums:
                 block[:, :n_bytes] = together
         else:
             block[:, :n_bytes] = texts.data[begin[:, None] + np.arange(n_bytes)]
-        words = np.ascontiguousarray(block.view("<u2").T)
-        for table, word in zip(tables, words, strict=True):
-            result[place : place + BLOCK] ^= table[word]
+        some = slice(len(block))
+        for table, word in zip(tables, block.view("<u2").T, strict=True):
+            at[some] = word
+            # Every word is in its table; with `clip`, numpy writes to `out` without a copy.
+            np.take(table, at[some], out=change[some], mode="clip")
+            result[place : place + BLOCK] ^= change[some]
     return result
 
 
