@@ -100,11 +100,11 @@ def test_it(peerage):
 def test_a_second_run_calls_no_model(project) -> None:
     first = project(PROJECT)
     assert first.n("passed") == 3
-    assert "5 new verdicts, 0 from earlier runs" in first.text
+    assert "5 new verdicts, 0 already stored" in first.text
     n = n_events(project.folder)
     second = project(None)
     assert second.n("passed") == 3
-    assert "0 new verdicts, 5 from earlier runs; cost $0.0000" in second.text
+    assert "0 new verdicts, 5 already stored; cost $0.0000" in second.text
     assert n_events(project.folder) == n
 
 
@@ -269,7 +269,7 @@ def test_the_project_of_the_page_prints_what_the_page_shows(project) -> None:
     first = project(tests)
     assert first.n("passed") == 3
     assert summary in first.text
-    assert "0 new verdicts, 5 from earlier runs" in project(None).text
+    assert "0 new verdicts, 5 already stored" in project(None).text
 
 
 # -- suites in files -----------------------------------------------------------------------------

@@ -351,7 +351,7 @@ def summary_lines(summary: CheckRunSummary) -> Iterator[str]:
         yield f"pass^{k} {_with_interval(every)}, pass@{k} {_with_interval(some)}"
     new, stored = how_many(summary.n_new, "new verdict"), summary.n_stored
     cost = money(summary.cost_usd, summary.unpriced_calls)
-    yield f"{new}, {stored:,} from earlier runs; cost {cost}"
+    yield f"{new}, {stored:,} already stored; cost {cost}"
     if summary.n_undecided:
         yield f"{how_many(summary.n_undecided, 'verdict')} undecided, not counted as passed"
     if summary.n_lost:

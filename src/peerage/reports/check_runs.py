@@ -65,7 +65,7 @@ class CheckRunSummary:
     pass_rate: Bounded | None
     by_k: tuple[tuple[int, Bounded | None, Bounded | None], ...]  # k, pass^k, pass@k
     n_new: int  # verdicts of this run
-    n_stored: int  # verdicts from earlier runs
+    n_stored: int  # verdicts that were stored already
     n_lost: int  # answers without a verdict
     n_undecided: int
     for_people: tuple[tuple[str, str], ...]  # sessions that a person should look at, and why
