@@ -55,7 +55,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     the next run can write it. An error of the operating system becomes a UsageError.
     """
     try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and any(folder.iterdir()):  # of a file, an error of the system
             raise UsageError("this folder is not empty.", place=str(folder), hint="Name a new one.")
         missing = [one for one in folder.parents if not one.exists()]
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -113,16 +113,16 @@ def test_a_fresh_run_judges_anew_and_its_verdicts_are_kept(project) -> None:
     n = n_events(project.folder)
     assert "5 new verdicts" in project(None, "--peerage-fresh").text
     assert n_events(project.folder) == 2 * n
-    assert "0 new verdicts, 5 from" in project(None).text
+    assert "0 new verdicts, 5 already" in project(None).text
 
 
 def test_a_renamed_seat_keeps_its_verdicts_and_another_panel_has_none(project) -> None:
     project(PROJECT)
     config = project.folder / "peerage.toml"
     config.write_text(SEATS.replace("able", "zoe"), encoding="utf-8")
-    assert "0 new verdicts, 5 from" in project(None).text
+    assert "0 new verdicts, 5 already" in project(None).text
     config.write_text(SEATS + SEAT.format("dora"), encoding="utf-8")
-    assert "5 new verdicts, 0 from" in project(None).text
+    assert "5 new verdicts, 0 already" in project(None).text
 
 
 def test_a_run_says_pass_rate_and_both_shares_of_repeats(project) -> None:
@@ -419,7 +419,7 @@ def test_it(peerage, i):
         assert done.returncode == 0, done.stdout
         return done.stdout
 
-    assert "25 new verdicts, 11 from earlier" in run("-p", "xdist", "-n2")
+    assert "25 new verdicts, 11 already stored" in run("-p", "xdist", "-n2")
     n = n_events(tmp_path)
-    assert "0 new verdicts, 36 from earlier" in run()
+    assert "0 new verdicts, 36 already stored" in run()
     assert n_events(tmp_path) == n

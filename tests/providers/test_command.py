@@ -261,7 +261,7 @@ provider = "simulated"
 """
     )
     peerage = subprocess.Popen(
-        [sys.executable, "-m", "peerage", "ask", "Why?"],
+        [sys.executable, "-m", "peerage", "ask", "Why?", "--config", "peerage.toml"],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

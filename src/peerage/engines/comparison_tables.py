@@ -455,8 +455,8 @@ def pair_votes_of(
     outcome = np.array([OUTCOMES.get(word, TIED) for word in words], dtype=np.int64)
     if own_votes == "out":
         outcome[kinds.by_itself] = NOT_COUNTED
-    found = VoteKinds(kinds.code, kinds.first, kinds.second, outcome)
-    return group_votes(tuple(votes.models), units, cluster, kind, found)
+    as_counted = VoteKinds(kinds.code, kinds.first, kinds.second, outcome)
+    return group_votes(tuple(votes.models), units, cluster, kind, as_counted)
 
 
 def _both(some: Bools | None, others: Bools) -> Bools:

@@ -33,6 +33,7 @@ ABOUT = """
     FROM pragma_application_id, pragma_user_version
 """  # in one statement, because another process may be creating the tables
 PREFIX = "sqlite:///"
+IN_MEMORY = ":memory:"
 MAX_IDLE = 16  # connections kept open for the next read
 # Functions of the shared statements with their SQLite expressions. No Python function is
 # registered with SQLite: a query that waits for the interpreter can block all other threads.
@@ -122,7 +123,8 @@ class _StoreFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._at = path.absolute()  # a program may change its folder later
+        # A program may change its folder later.
+        self._at = path if str(path) == IN_MEMORY else path.absolute()
         self._idle = [_connect(path)]
         self._identity = _identity(self._at)
         self._is_closed = False
