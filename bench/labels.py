@@ -23,7 +23,7 @@ from peerage.findings import Bounded, Scorecard
 from peerage.labels.beyond_chance import ac1, kappa
 from peerage.labels.judged import Judged
 from peerage.labels.scorecards import scorecard
-from peerage.reviews.rows import buckets_of
+from tests.shared.labelled import judged_verdicts
 
 Floats = NDArray[np.float64]
 
@@ -98,26 +98,8 @@ def drawn(rng: np.random.Generator, truth: Truth, n_labels: int, rows: int) -> J
     right = luck < np.where(good, truth.tpr, truth.tnr)
     people = np.full(n, np.nan)
     people[:n_labels] = good[:n_labels]
-    names = [f"q{one}" for one in range(n // rows + 1)]
-    return Judged(
-        judge="judge",
-        kind="verdicts",
-        session=np.array([f"a{i}" for i in range(n)], dtype=object),
-        candidate=np.zeros(n, dtype=np.int64),
-        rival=None,
-        group=group,
-        fold=buckets_of(names)[group],
-        by_judge=np.where(right, good, ~good).astype(np.float64),
-        by_people=people,
-        by_person=people[:, None],
-        words=np.full(n, np.nan),
-        confidence=np.ones(n),
-        shown_first=np.full(n, np.nan),
-        reason=None,
-        answer=None,
-        names=("application",),
-        are_binary=True,
-    )
+    verdicts = np.where(right, good, ~good).astype(np.float64)
+    return judged_verdicts(verdicts, people, group=group)
 
 
 def figure(card: Scorecard, name: str) -> Bounded | None:

@@ -210,7 +210,7 @@ class SeasonHost:
             raise InputError("there are no prompts in this file.")
         if len(rows) > MAX_PROMPTS:
             raise InputError(f"a season on a server may have at most {MAX_PROMPTS:,} prompts.")
-        self._check_answers(rows)
+        await self._check_answers(rows)
         now, id_ = self.service.clock(), secrets.token_hex(6)
         plan = SeasonPlan(id_, options, "draft", "", len(rows), by, now)
         await self._council(plan)  # refuses options that no session could have
@@ -219,9 +219,9 @@ class SeasonHost:
         await self.service.read(self.service.store.put_document, prompts)
         return await self.service.read(_keep, self.service.store, plan)
 
-    def _check_answers(self, rows: Iterable[SeasonPrompt]) -> None:
+    async def _check_answers(self, rows: Iterable[SeasonPrompt]) -> None:
         """Refuse given answers named like a seat, unless an admin gives them."""
-        self.service.check_answer_names({name for row in rows for name in row.answers or {}})
+        await self.service.check_answer_names({name for row in rows for name in row.answers or {}})
 
     async def _own_plan(self, id: str) -> SeasonPlan:
         """Return the plan of a season that the current token may change."""
@@ -252,7 +252,7 @@ class SeasonHost:
         plan = await self._own_plan(id)
         if id in self.running:
             raise UsageError("this season is running.", hint="Pause it first.")
-        self._check_answers([row])
+        await self._check_answers([row])
         prompts = await self.service.read(stored_prompts, store, plan)
         if any(one.id == row.id or one.query == row.query for one in prompts):
             raise UsageError("this season already has that prompt.")

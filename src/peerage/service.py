@@ -207,7 +207,7 @@ class Service:
         """
         self.check_room()
         by = asking_token.get()
-        self.check_answer_names(request.answers or {})
+        await self.check_answer_names(request.answers or {})
         opening = asyncio.ensure_future(self._open(request, by))
         try:
             return await finish(opening)
@@ -241,14 +241,14 @@ class Service:
         self._host(hosted)
         return hosted.id
 
-    def check_answer_names(self, names: Iterable[str]) -> None:
+    async def check_answer_names(self, names: Iterable[str]) -> None:
         """Raise an error for given answers named like a seat: they would count as the seat's."""
         token = asking_token.get()
         names = list(names)
         if not names or token is None or "admin" in allowed_actions(token):
             return
         seats = {seat.name for seat in self.settings.seats}
-        seats |= seat_names(self.store, self.configured)
+        seats |= await self.read(seat_names, self.store, self.configured)
         for name in names:
             if seat := look_alike(name, seats):
                 raise NotAllowedError(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from peerage.findings import Scorecard
 from peerage.labels.judged import Judged
@@ -19,6 +20,7 @@ from peerage.labels.triage import ship
 from peerage.reviews.rows import buckets_of, unit_of
 from peerage.stats.tails import exact_bounds
 from tests.shared.encoded import rows_of
+from tests.shared.labelled import judged_verdicts
 
 
 def card(
@@ -305,43 +307,25 @@ def test_a_share_has_exact_bounds() -> None:
     assert found == pytest.approx((0.15, 0.0320709371854637, 0.37892682654531396))
 
 
-def sure_judge(n: int, n_labels: int, seed: int) -> Judged:
-    """A judge that is wrong the more often the less sure it is, as its confidence says."""
+def sure_judge(n: int, n_labels: int, seed: int) -> tuple[Judged, NDArray[np.bool_]]:
+    """A judge that is wrong the more often the less sure it is, and where it is wrong."""
     rng = np.random.default_rng(seed)
     confidence = rng.random(n)
     people = (rng.random(n) < 0.5).astype(float)
     wrong = rng.random(n) < 0.2 * (1.0 - confidence) ** 2
     labels = np.where(np.arange(n) < n_labels, people, math.nan)
-    return Judged(
-        judge="judge",
-        kind="verdicts",
-        session=np.array([f"a{i}" for i in range(n)], dtype=object),
-        candidate=np.zeros(n, dtype=np.int64),
-        rival=None,
-        group=np.arange(n),
-        fold=buckets_of([f"a{i}" for i in range(n)]),
-        by_judge=np.where(wrong, 1.0 - people, people),
-        by_people=labels,
-        by_person=people[:, None],
-        words=np.full(n, math.nan),
-        confidence=confidence,
-        shown_first=np.full(n, math.nan),
-        reason=None,
-        answer=None,
-        names=("application",),
-        are_binary=True,
-    )
+    verdicts = np.where(wrong, 1.0 - people, people)
+    return judged_verdicts(verdicts, labels, confidence=confidence), wrong
 
 
 def test_what_ships_is_rarely_wrong_more_often_than_promised() -> None:
     above = shares = 0.0
     for seed in range(80):
-        judged = sure_judge(800, 200, seed)
+        judged, wrong = sure_judge(800, 200, seed)
         found = ship(judged, 0.1)
         if found.threshold is not None:
             shipped = judged.confidence >= found.threshold
-            truth = judged.by_person[:, 0]
-            above += bool((judged.by_judge != truth)[shipped].mean() > 0.1)
+            above += bool(wrong[shipped].mean() > 0.1)
             shares += found.share_shipped
             assert found.error_held_out is not None
     assert above / 80 <= 0.1
@@ -349,8 +333,8 @@ def test_what_ships_is_rarely_wrong_more_often_than_promised() -> None:
 
 
 def test_too_few_labels_send_all_verdicts_to_people() -> None:
-    assert ship(sure_judge(400, 20, 1), 0.05).threshold is None
-    assert ship(sure_judge(400, 20, 1), 0.05).share_shipped == 0.0
+    assert ship(sure_judge(400, 20, 1)[0], 0.05).threshold is None
+    assert ship(sure_judge(400, 20, 1)[0], 0.05).share_shipped == 0.0
 
 
 def test_several_judges_have_a_scorecard_of_their_majority_and_are_compared_in_pairs() -> None:

@@ -89,15 +89,16 @@ def add_label(path: Path, id_: str, label: str, reason: str, person: str) -> Non
 
 
 def queue_of(
-    answers: Sequence[AnswerToLabel], labels: Collection[PersonLabel], person: str
+    answers: Sequence[AnswerToLabel], labelled: Collection[tuple[str, str]], person: str
 ) -> list[AnswerToLabel]:
     """Return the answers that a person has still to label, in a random order that is always alike.
 
-    Of the answers that others have labelled, every fifth comes again, and first: two people's
-    labels of one answer show how far people agree.
+    `labelled` has the answers that were labelled, each with the person who did. Of those that
+    others have labelled, every fifth comes again, and first: two people's labels of one answer
+    show how far people agree.
     """
-    own = {one.id for one in labels if one.person == person}
-    others = {one.id for one in labels if one.person != person}
+    own = {id_ for id_, by in labelled if by == person}
+    others = {id_ for id_, by in labelled if by != person}
     number_by_id = {one.id: _number(one.id) for one in answers}
     order = sorted(answers, key=lambda one: (number_by_id[one.id], one.id))
     left = [one for one in order if one.id not in own]

@@ -12,6 +12,7 @@ from peerage.labels.beyond_chance import count_table, quadratic_kappa
 from peerage.labels.rates import rate
 from peerage.reviews.cells import Bools, Floats, Ints
 from peerage.stats.clusters import ratio_interval
+from peerage.stats.corrected_means import even_folds
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import t_critical
 
@@ -194,19 +195,13 @@ def held_out_verdicts(
 ) -> tuple[Floats, Bools]:
     """Return pass and fail by cut-offs from the other folds of queries, and where there is one."""
     groups, code = np.unique(group, return_inverse=True)
-    order = np.lexsort((groups, _first_of(fold, code, len(groups))))
-    fold_of_group = np.empty(len(groups), dtype=np.int64)
-    fold_of_group[order] = np.arange(len(groups)) % N_FOLDS
+    key = np.zeros(len(groups), dtype=np.int64)
+    key[code] = fold
+    part = even_folds(code, np.ones(len(code), dtype=bool), key, N_FOLDS)
     passed, known = np.full(len(judge), np.nan), np.zeros(len(judge), dtype=bool)
     for k in range(N_FOLDS):
-        here = fold_of_group[code] == k
+        here = part == k
         if (at := best_cutoff(judge[~here], people[~here])) is not None and here.any():
             passed[here] = judge[here] >= at
             known |= here
     return passed, known
-
-
-def _first_of(values: Ints, code: Ints, n: int) -> Ints:
-    first = np.zeros(n, dtype=np.int64)
-    first[code] = values
-    return first

@@ -17,9 +17,9 @@ import numpy as np
 from peerage.findings import Bounded
 from peerage.labels.rates import Z, rate
 from peerage.reviews.cells import Floats, Ints
+from peerage.stats.corrected_means import N_FOLDS
 from peerage.stats.tails import t_critical
 
-N_FOLDS = 5
 FEWEST_GROUPS = 10  # queries with labels, below which nothing is corrected
 
 

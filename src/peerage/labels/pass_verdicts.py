@@ -12,14 +12,15 @@ from peerage.labels.beyond_chance import ac1, agreement, kappa
 from peerage.labels.judged import Judged
 from peerage.labels.pass_rates import (
     FEWEST_GROUPS,
-    N_FOLDS,
+    Corrected,
     corrected_share,
     labels_for,
     people_alone,
 )
 from peerage.labels.rates import complement, rate
 from peerage.labels.reliance import RELIED_ON, advice_on_verdicts, too_early
-from peerage.reviews.cells import Bools, Floats, Ints
+from peerage.reviews.cells import Bools, Floats
+from peerage.stats.corrected_means import even_folds
 from peerage.stats.tails import beta_tail_below
 
 MOST_LABELS = 1_000_000
@@ -34,7 +35,9 @@ def verdict_card(card: Scorecard, judged: Judged, half_width: float) -> Scorecar
     true_pass, true_fail = rate(j[good] == 1.0, group[good]), rate(j[bad] == 0.0, group[bad])
     enough = card.n_groups >= FEWEST_GROUPS
     advice, reason = advice_on_verdicts(j, y, group) if enough else (None, too_early(card.n_groups))
-    whole = _pass_rate(judged, np.ones(len(there), dtype=bool))
+    every = np.ones(len(there), dtype=bool)
+    result = _correct(judged, every)
+    whole = _pass_rate(judged, every, result)
     first, second = j.astype(np.int64), y.astype(np.int64)
     by_kappa = by_ac1 = None
     if enough:
@@ -67,7 +70,7 @@ def verdict_card(card: Scorecard, judged: Judged, half_width: float) -> Scorecar
         ac1=by_ac1,
         pass_rate=whole,
         by_candidate=_by_candidate(judged),
-        labels_needed=_labels_needed(judged, whole, half_width),
+        labels_needed=_labels_needed(y, j, whole, result, half_width),
     )
 
 
@@ -79,12 +82,11 @@ def _one_class(good: Floats) -> list[str]:
     )
 
 
-def _pass_rate(judged: Judged, chosen: Bools) -> PassRate:
+def _pass_rate(judged: Judged, chosen: Bools, result: Corrected | None) -> PassRate:
+    """Return the pass rate of some answers, of which `result` is the corrected share."""
     known = chosen & np.isfinite(judged.by_judge)
     verdicts, group = judged.by_judge[known], judged.group[known]
-    people = judged.by_people[known]
     by_people = people_alone(judged.by_people[chosen], judged.group[chosen])
-    result = corrected_share(people, verdicts, group, _folds(judged, known))
     corrected = result.estimate if result is not None and result.n_others else None
     if corrected is not None and by_people is not None and _width(corrected) >= _width(by_people):
         corrected = None
@@ -97,18 +99,15 @@ def _pass_rate(judged: Judged, chosen: Bools) -> PassRate:
     )
 
 
-def _folds(judged: Judged, known: Bools) -> Ints:
-    """Return the fold of each known answer's query; queries with labels are divided evenly."""
-    group = judged.group[known]
-    labelled = np.isfinite(judged.by_people[known])
+def _correct(judged: Judged, chosen: Bools) -> Corrected | None:
+    """Return the corrected share of some answers, from those with a verdict."""
+    known = chosen & np.isfinite(judged.by_judge)
+    people, group = judged.by_people[known], judged.group[known]
     groups, code = np.unique(group, return_inverse=True)
     key = np.zeros(len(groups), dtype=np.int64)
     key[code] = judged.fold[known]
-    there = np.unique(code[labelled])
-    order = there[np.lexsort((groups[there], key[there]))]
-    fold = np.zeros(len(groups), dtype=np.int64)
-    fold[order] = np.arange(len(order)) % N_FOLDS
-    return fold[code]
+    fold = even_folds(code, np.isfinite(people), key)
+    return corrected_share(people, judged.by_judge[known], group, fold)
 
 
 def _width(estimate: Bounded) -> float:
@@ -121,7 +120,11 @@ def _by_candidate(judged: Judged) -> tuple[tuple[str, PassRate], ...]:
     codes = np.unique(judged.candidate[np.isfinite(judged.by_judge)]).tolist()
     if len(codes) < 2:
         return ()
-    rates = [(judged.names[c], _pass_rate(judged, judged.candidate == c)) for c in codes]
+    own = [judged.candidate == c for c in codes]
+    rates = [
+        (judged.names[c], _pass_rate(judged, some, _correct(judged, some)))
+        for c, some in zip(codes, own, strict=True)
+    ]
     return tuple(sorted(rates, key=lambda one: (-_value_of(one[1]), one[0])))
 
 
@@ -130,18 +133,14 @@ def _value_of(pass_rate: PassRate) -> float:
     return best.value if best is not None and best.value is not None else -1.0
 
 
-def _labels_needed(judged: Judged, whole: PassRate, half_width: float) -> LabelsNeeded | None:
-    there = judged.labelled
+def _labels_needed(
+    y: Floats, j: Floats, whole: PassRate, result: Corrected | None, half_width: float
+) -> LabelsNeeded | None:
     shown = whole.best
     if shown is None:
         return None
-    known = np.isfinite(judged.by_judge)
-    result = corrected_share(
-        judged.by_people[known], judged.by_judge[known], judged.group[known], _folds(judged, known)
-    )
     used = result if whole.corrected is not None else None
     for_half = labels_for(half_width, whole.n_labels, shown, used)
-    y, j = judged.by_people[there], judged.by_judge[there]
     return LabelsNeeded(half_width, for_half, _labels_for_trust(y, j))
 
 

@@ -15,11 +15,11 @@ from peerage.findings import Bounded, Ship
 from peerage.labels.judged import Judged
 from peerage.labels.rates import effective, rate
 from peerage.reviews.cells import Bools, Floats
+from peerage.stats.corrected_means import N_FOLDS
 from peerage.stats.tails import beta_quantile
 
 SHARES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)  # of all verdicts, that a threshold may ship
 RISK = 0.1  # how often the error may be above the promised one
-N_FOLDS = 5
 
 
 def ship(judged: Judged, error: float) -> Ship:

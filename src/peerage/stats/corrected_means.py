@@ -56,7 +56,7 @@ def corrected_means(
     other = ~labelled & judged
     n = np.bincount(group[labelled], minlength=n_groups)
     n_other = np.bincount(group[other], minlength=n_groups)
-    fold = _fold_of(cluster, labelled, folds)
+    fold = even_folds(cluster, labelled, folds)
     weights = np.zeros((N_FOLDS, judges.shape[1]))
     usable = (n > 2) & (n_other > 1)
     if usable.any():
@@ -109,12 +109,17 @@ def _fill_missing(judges: Floats, group: Ints, n_groups: int) -> Floats:
     return np.where(known, centred, of_others[:, None])
 
 
-def _fold_of(cluster: Ints, labelled: NDArray[np.bool_], folds: Ints) -> Ints:
-    """Return the fold of each row; the labelled clusters are divided evenly among the folds."""
+def even_folds(
+    cluster: Ints, labelled: NDArray[np.bool_], folds: Ints, n_folds: int = N_FOLDS
+) -> Ints:
+    """Return the fold of each row; the labelled clusters are divided evenly among the folds.
+
+    `folds` has a fixed pseudo-random number for each cluster.
+    """
     there = np.unique(cluster[labelled])
     order = there[np.lexsort((there, folds[there]))]
     fold = np.zeros(int(cluster.max(initial=-1)) + 1, dtype=np.int64)
-    fold[order] = np.arange(len(order)) % N_FOLDS
+    fold[order] = np.arange(len(order)) % n_folds
     return fold[cluster]
 
 

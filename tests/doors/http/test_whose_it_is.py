@@ -1,6 +1,7 @@
 """Whose sessions, seasons and decisions a token may change, and what a deletion takes with it."""
 
 import io
+import json
 import zipfile
 
 import pytest
@@ -135,3 +136,14 @@ def test_a_season_whose_sessions_were_deleted_is_gone_from_its_link(team):
     for page in ("", "audit.html", "sessions.html"):
         assert team.server.client.get(path + page).status_code == 404
     assert team("lead", "POST", "/api/publications", json=given).status_code == 422
+
+
+def test_answers_of_a_season_may_not_have_the_name_of_a_seat(team):
+    def hold_season(who, name):
+        prompt = json.dumps({"query": "Why?", "answers": {name: "EVIL", "other": "text"}})
+        return team(who, "POST", "/api/seasons", content=prompt.encode(), params={"name": "trial"})
+
+    seat = team("lead", "GET", "/api/panels").json()["panels"][0]["seats"][0]["name"]
+    assert hold_season("ada", seat).status_code == 403
+    assert hold_season("ada", "outsider").status_code == 201
+    assert hold_season("lead", seat).status_code == 201

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from peerage.doors.cli.screen import say, write_line
 from peerage.errors import UsageError, how_many
-from peerage.imports.formats.wide_labels import answers_in, labels_in
+from peerage.imports.formats.wide_labels import answers_in, labelled_in
 from peerage.imports.label_files import (
     AnswerToLabel,
     add_label,
@@ -47,7 +47,8 @@ def label(
     if not name or not name.isprintable():
         raise UsageError("--person must be a name.")
     answers, labels = answers_in(file), read_labels(file)
-    left = queue_of(answers, [*labels, *labels_in(file)], name)
+    labelled = [(one.id, one.person) for one in labels]
+    left = queue_of(answers, [*labelled, *labelled_in(file)], name)
     own = [one.label for one in labels if one.person == name]
     if not left:
         write_line(f"{name} has labelled all answers: {how_many(len(own), 'label')}.")

@@ -198,8 +198,7 @@ def _pass_rates(card: Scorecard) -> Iterator[Block]:
         return
     yield pass_rates_table(card.pass_rate, card.by_candidate)
     yield Line(pass_rate_sentence(card.pass_rate), "dim")
-    if (needed := card.labels_needed) is not None:
-        yield from (Line(sentence) for sentence in _say_needed(card, needed.half_width))
+    yield from map(Line, _say_needed(card))
 
 
 def pass_rates_table(
@@ -242,7 +241,7 @@ def pass_rate_sentence(rate: PassRate) -> str:
     return "The judge's verdicts do not make people's figure more precise, so it stands alone."
 
 
-def _say_needed(card: Scorecard, half_width: float) -> Iterator[str]:
+def _say_needed(card: Scorecard) -> Iterator[str]:
     needed = card.labels_needed
     if needed is None:
         return
@@ -250,7 +249,7 @@ def _say_needed(card: Scorecard, half_width: float) -> Iterator[str]:
         n = card.n if card.pass_rate is None else card.pass_rate.n
         more = " That is more than there are answers." if needed.for_half_width > n else ""
         yield (
-            f"For ±{half_width:.0%} the pass rate needs about "
+            f"For ±{needed.half_width:.0%} the pass rate needs about "
             f"{how_many(needed.for_half_width, 'label')} in all; there are {card.n:,}.{more}"
         )
     if card.advice != "trust" and needed.for_trust is not None and needed.for_trust > card.n:

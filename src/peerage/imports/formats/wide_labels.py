@@ -28,7 +28,6 @@ from peerage.imports.foreign_records import (
 from peerage.imports.formats import Format, FormatFit, Row, formats, never, pair_rows
 from peerage.imports.label_files import (
     AnswerToLabel,
-    PersonLabel,
     labels_file,
     latest_labels,
 )
@@ -389,21 +388,21 @@ def _labels_by_answer(path: Path) -> dict[str, dict[str, float]]:
     return by_answer
 
 
-def labels_in(path: Path) -> list[PersonLabel]:
-    """Return the labels that people's columns of a table have, besides those in its file."""
+def labelled_in(path: Path) -> list[tuple[str, str]]:
+    """Return the answers that people's columns of a table have labels for, each with its column."""
     try:
         columns = find_columns(path)
     except (InputError, UsageError):
         return []
-    seen, labels = _Answers(), []
+    seen, labelled = _Answers(), []
     for number, (_, record) in enumerate(rows_or_records(path), 1):
         id_, _ = seen.place({str(name).lower(): cell for name, cell in record.items()}, number)
-        labels += [
-            PersonLabel(id_, "skip", "", name, "")
+        labelled += [
+            (id_, name)
             for name in columns.people
             if columns.read(name, record.get(name)) is not None
         ]
-    return labels
+    return labelled
 
 
 def answers_in(path: Path) -> list[AnswerToLabel]:
